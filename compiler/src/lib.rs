@@ -1,0 +1,1 @@
+//! Compiler: graph builder, ONNX importer, passes, planning and the blob writer.

@@ -1,0 +1,1 @@
+//! Memory planning on slices that the caller owns.

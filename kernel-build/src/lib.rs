@@ -1,0 +1,1 @@
+//! Build-script library: WGSL templates to checked SPIR-V and WGSL.

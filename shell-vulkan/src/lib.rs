@@ -1,0 +1,1 @@
+//! Vulkan shell: runs dispatches through ash, the loader opened at run time.

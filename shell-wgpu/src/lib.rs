@@ -1,0 +1,1 @@
+//! wgpu shell: runs dispatches on Vulkan, Metal, DX12 and WebGPU.
