@@ -1,1 +1,3 @@
 //! Compiler: graph builder, ONNX importer, passes, planning and the blob writer.
+
+pub mod blob;
