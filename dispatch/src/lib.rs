@@ -197,7 +197,9 @@ impl fmt::Display for LowerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LowerError::NoKernel => f.write_str("no kernel"),
-            LowerError::Limit { what, limit, needed } => write!(f, "{what}: needs {needed}, the limit is {limit}"),
+            LowerError::Limit { what, limit, needed } => {
+                write!(f, "{what}: needs {needed}, the limit is {limit}")
+            }
             LowerError::Invalid(what) => write!(f, "invalid operands: {what}"),
         }
     }
@@ -370,7 +372,9 @@ impl fmt::Display for ShellError {
             ShellError::OutOfMemory { bytes } => write!(f, "out of memory: {bytes} bytes"),
             ShellError::DeviceLost => f.write_str("device lost"),
             ShellError::Timeout => f.write_str("the device did not finish in time"),
-            ShellError::Limit { what, limit, needed } => write!(f, "{what}: needs {needed}, the limit is {limit}"),
+            ShellError::Limit { what, limit, needed } => {
+                write!(f, "{what}: needs {needed}, the limit is {limit}")
+            }
             ShellError::Invalid(what) => write!(f, "invalid request: {what}"),
             ShellError::Kernel(name) => write!(f, "the driver refuses kernel {name}"),
             ShellError::Driver { call, code } => write!(f, "{call} failed with code {code}"),

@@ -3,7 +3,8 @@
 
 use super::matmul::{Requantize, reserved, set_output};
 use super::{
-    Activation, AttrError, Attributes, Cost, OpDescriptor, Operand, ScratchClass, ShapeArgs, StepShapes, attributes,
+    Activation, AttrError, Attributes, Cost, OpDescriptor, Operand, ScratchClass, ShapeArgs, StepShapes,
+    attributes,
 };
 use crate::dtype::{DType, DTypeSet};
 use crate::shape::{Dim, DimAlgebra, Dims, ShapeError};

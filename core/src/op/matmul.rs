@@ -1,6 +1,8 @@
 //! Matrix products: `MatMul` in floating point and `QMatMul` in 8-bit integers.
 
-use super::{Activation, AttrError, Attributes, Cost, OpDescriptor, Operand, ShapeArgs, StepShapes, attributes};
+use super::{
+    Activation, AttrError, Attributes, Cost, OpDescriptor, Operand, ShapeArgs, StepShapes, attributes,
+};
 use crate::dtype::{DType, DTypeSet};
 use crate::shape::{DimAlgebra, Dims, ShapeError};
 
@@ -213,7 +215,8 @@ mod tests {
     fn requantisation_rounds_half_to_even() {
         let r = Requantize { low: -128, high: 127, ..Default::default() };
         // multiplier 2^30 with shift 0 is one half.
-        for (acc, want) in [(1, 0), (3, 2), (5, 2), (-1, 0), (-3, -2), (-5, -2), (7, 4), (254, 127), (-1000, -128)]
+        for (acc, want) in
+            [(1, 0), (3, 2), (5, 2), (-1, 0), (-3, -2), (-5, -2), (7, 4), (254, 127), (-1000, -128)]
         {
             assert_eq!(r.apply(acc, 1 << 30, 0), want, "{acc}/2");
         }

@@ -107,10 +107,7 @@ pub struct Cost {
 impl Cost {
     /// Sum, saturating.
     pub fn plus(self, other: Cost) -> Cost {
-        Cost {
-            macs: self.macs.saturating_add(other.macs),
-            bytes: self.bytes.saturating_add(other.bytes),
-        }
+        Cost { macs: self.macs.saturating_add(other.macs), bytes: self.bytes.saturating_add(other.bytes) }
     }
     /// This cost `n` times, saturating.
     pub fn times(self, n: u64) -> Cost {

@@ -84,13 +84,14 @@ pub static AVERAGE_POOL2D: OpDescriptor = OpDescriptor {
 };
 
 /// `round_half_even(sum / count)`; 0 for a count of 0.
-pub fn divide_half_even(sum: i32, count: i32) -> i32 {
+pub fn divide_half_even(sum: i64, count: i64) -> i64 {
     if count <= 0 {
         return 0;
     }
     let (q, r) = (sum.div_euclid(count), sum.rem_euclid(count));
-    let twice = 2 * i64::from(r);
-    q + i32::from(twice > i64::from(count) || (twice == i64::from(count) && q & 1 == 1))
+    // `r` against the other part of `count`, which unlike `2 · r` cannot overflow.
+    let other = count - r;
+    q + i64::from(r > other || (r == other && q & 1 == 1))
 }
 
 fn pool_shape(alg: &mut dyn DimAlgebra, args: &ShapeArgs<'_>, out: &mut [Dims]) -> Result<(), ShapeError> {
@@ -112,7 +113,8 @@ fn pool_shape(alg: &mut dyn DimAlgebra, args: &ShapeArgs<'_>, out: &mut [Dims]) 
 }
 
 fn pool_cost(s: &StepShapes<'_>) -> Cost {
-    let taps = attributes::<Pool2d>(s.attrs).map_or([1, 1], |a| a.window(s.input(0).dim(2), s.input(0).dim(3)));
+    let taps =
+        attributes::<Pool2d>(s.attrs).map_or([1, 1], |a| a.window(s.input(0).dim(2), s.input(0).dim(3)));
     s.element_cost((taps[0] as u64).saturating_mul(taps[1] as u64))
 }
 
@@ -122,7 +124,9 @@ mod tests {
 
     #[test]
     fn means_round_half_to_even() {
-        for (sum, count, want) in [(1, 2, 0), (3, 2, 2), (5, 2, 2), (-1, 2, 0), (-3, 2, -2), (-7, 3, -2), (9, 0, 0)] {
+        for (sum, count, want) in
+            [(1, 2, 0), (3, 2, 2), (5, 2, 2), (-1, 2, 0), (-3, 2, -2), (-7, 3, -2), (9, 0, 0)]
+        {
             assert_eq!(divide_half_even(sum, count), want, "{sum}/{count}");
         }
     }

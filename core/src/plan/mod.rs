@@ -1,1 +1,2 @@
 //! Memory planning on slices that the caller owns.
+pub mod offsets;

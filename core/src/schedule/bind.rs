@@ -224,7 +224,8 @@ pub fn solve_symbols(
             if e.op != expr_op::SYMBOL {
                 continue;
             }
-            let missing = Error::at(Reason::Id, SectionId::Symbols, e.a, symbols.len() as u64, u64::from(e.a));
+            let missing =
+                Error::at(Reason::Id, SectionId::Symbols, e.a, symbols.len() as u64, u64::from(e.a));
             let known = symbols.get_mut(e.a as usize).ok_or(missing)?.get_or_insert(*d as u64);
             if *known != *d as u64 {
                 let reason = Reason::Shape("size shared by several inputs");
@@ -296,7 +297,10 @@ fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
     }
     let axis = usize::from(v.axis);
     let same = |a: usize| whole.dim(a) == shape.dim(a);
-    if whole.rank() != shape.rank() || axis >= shape.rank() || !(0..shape.rank()).all(|a| a == axis || same(a)) {
+    if whole.rank() != shape.rank()
+        || axis >= shape.rank()
+        || !(0..shape.rank()).all(|a| a == axis || same(a))
+    {
         return Err(fail(Reason::Window, whole.rank() as u64, shape.rank() as u64));
     }
     let mut last = b.expr(v.start, &[])?;
@@ -313,8 +317,8 @@ fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
     let row = shape.inner(axis).saturating_mul(dtype.size());
     let step = row as u64;
     let aligned = |n: u64| n.wrapping_mul(step) % 4 == 0;
-    let starts_at_word = aligned(b.expr(v.start, &[])?)
-        && (v.counter == NONE || aligned(b.expr(v.counter_stride, &[])?));
+    let starts_at_word =
+        aligned(b.expr(v.start, &[])?) && (v.counter == NONE || aligned(b.expr(v.counter_stride, &[])?));
     let last_part = v.view == view::PART && u32::from(v.part) + 1 == u32::from(v.parts);
     let ends_at_word = v.view != view::PART || last_part || bytes % 4 == 0;
     // With one element or none the strides do not matter.
@@ -326,11 +330,13 @@ fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
 
 /// The most trips of the loop that counts with `counter`.
 fn loop_trips(b: &Bindings<'_>, counter: u32) -> Result<u64, Error> {
-    let of = |s: &Step| s.kind == step_kind::LOOP && s.counter == counter;
-    match b.program.steps.iter().find(|(_, s)| of(s)) {
-        Some((_, s)) => b.expr(s.max_trips, &[]),
-        None => Err(Error::at(Reason::Counter, SectionId::Symbols, counter, 1, 0)),
+    let symbol = b.program.symbols.get(counter)?;
+    let step = b.program.steps.get(symbol.source)?;
+    if symbol.kind != symbol_kind::COUNTER || step.kind != step_kind::LOOP || step.counter != counter {
+        let (expected, found) = (u64::from(counter), u64::from(step.counter));
+        return Err(Error::at(Reason::Counter, SectionId::Symbols, counter, expected, found));
     }
+    b.expr(step.max_trips, &[])
 }
 
 /// The shape rule of a step, and equal sizes where results are stored in place.
@@ -338,7 +344,13 @@ fn check_step(b: &Bindings<'_>, ops: &[&'static OpDescriptor], id: u32, s: &Step
     let p = &b.program;
     let sig = p.signatures.get(s.link)?;
     let code = u64::from(sig.op) << 16 | u64::from(sig.version);
-    let op = op::find(ops, sig.op, sig.version).ok_or(Error::at(Reason::UnknownOp, SectionId::Steps, id, 0, code))?;
+    let op = op::find(ops, sig.op, sig.version).ok_or(Error::at(
+        Reason::UnknownOp,
+        SectionId::Steps,
+        id,
+        0,
+        code,
+    ))?;
     let mut inputs = [None; MAX_INPUTS];
     for (space, v) in inputs.iter_mut().zip(p.step_inputs(s)?) {
         if v != NONE {

@@ -141,7 +141,11 @@ impl<'m> Operands<'m> {
 
     /// Output `o` as elements. Can be taken once.
     pub fn output<T: bytemuck::Pod>(&mut self, o: usize) -> Result<&'m mut [T], KernelError> {
-        let bytes = core::mem::take(self.outputs.get_mut(o).ok_or(KernelError::new("outputs", o + 1, MAX_OUTPUTS))?);
+        let bytes = core::mem::take(self.outputs.get_mut(o).ok_or(KernelError::new(
+            "outputs",
+            o + 1,
+            MAX_OUTPUTS,
+        ))?);
         let len = bytes.len();
         bytemuck::try_cast_slice_mut(bytes)
             .map_err(|_| KernelError::new("bytes of an output as elements", core::mem::size_of::<T>(), len))
@@ -304,7 +308,8 @@ impl<'a> Executor<'a> {
         }
         let scratch = self.bindings.scratch(self.step)?;
         let operands = borrow(memory, self.step, step, &inputs, &outputs, scratch)?;
-        let kernel = self.kernels.get(step.link as usize).ok_or(self.corrupt(self.kernels.len() as u64, 0))?;
+        let kernel =
+            self.kernels.get(step.link as usize).ok_or(self.corrupt(self.kernels.len() as u64, 0))?;
         let view = StepView {
             step: self.step,
             attrs: program.step_attrs(self.step, step)?,
@@ -390,14 +395,18 @@ impl<'a> Executor<'a> {
         let v = self.bindings.value(value, &self.counters)?;
         let bytes = match v.place {
             Place::Arena { arena, offset } => memory.arenas.get(arena as usize).and_then(|a| a.get(offset..)),
-            Place::Weights { section, offset } => memory.weights.get(section as usize).and_then(|w| w.get(offset..)),
+            Place::Weights { section, offset } => {
+                memory.weights.get(section as usize).and_then(|w| w.get(offset..))
+            }
         };
         let bytes = bytes.and_then(|b| b.get(..v.bytes)).unwrap_or(&[]);
         match (v.dtype.size(), bytes) {
             (1, [b, ..]) => Ok(i64::from(*b)),
             (4, [a, b, c, d, ..]) => Ok(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))),
             (8, [a, b, c, d, e, f, g, h, ..]) => Ok(i64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])),
-            (size, _) => Err(Error::at(Reason::Condition, SectionId::Values, value, size as u64, bytes.len() as u64)),
+            (size, _) => {
+                Err(Error::at(Reason::Condition, SectionId::Values, value, size as u64, bytes.len() as u64))
+            }
         }
     }
 }
@@ -428,7 +437,9 @@ fn borrow<'m>(
         let Place::Arena { arena, offset } = v.place else {
             return Err(Error::at(Reason::ReadOnly, SectionId::Steps, id, 0, index as u64));
         };
-        written.push(Written { arena, offset, bytes: v.bytes, index }).map_err(|_| corrupt(MAX_OUTPUTS, index))?;
+        written
+            .push(Written { arena, offset, bytes: v.bytes, index })
+            .map_err(|_| corrupt(MAX_OUTPUTS, index))?;
     }
     if let Some((arena, offset, bytes)) = scratch {
         let w = Written { arena, offset, bytes, index: MAX_OUTPUTS };
@@ -461,7 +472,9 @@ fn borrow<'m>(
             Some(v) => {
                 let shared = step.in_place.iter().position(|p| usize::from(*p) == i + 1);
                 match (shared, v.place) {
-                    (Some(o), place) if outputs.get(o).is_some_and(|out| out.place == place && out.bytes == v.bytes) => {
+                    (Some(o), place)
+                        if outputs.get(o).is_some_and(|out| out.place == place && out.bytes == v.bytes) =>
+                    {
                         Input::InPlace(o as u8)
                     }
                     (_, Place::Weights { section, offset }) => Input::Bytes(
@@ -498,12 +511,32 @@ pub fn call(
     scratch: &mut [u8],
     expr: &dyn Fn(u32) -> Option<u64>,
 ) -> Result<bool, KernelError> {
+    call_in_place(kernel, attrs, inputs, [0; MAX_OUTPUTS], outputs, scratch, expr)
+}
+
+/// [`call`] with inputs that share the memory of an output: `in_place` is [`Step::in_place`]. The bytes of such an
+/// input are those that the output holds at the start; the slice given for it is not looked at.
+pub fn call_in_place(
+    kernel: Kernel,
+    attrs: &[u8],
+    inputs: &[Option<(Shape, &[u8])>],
+    in_place: [u8; MAX_OUTPUTS],
+    outputs: &mut [(Shape, &mut [u8])],
+    scratch: &mut [u8],
+    expr: &dyn Fn(u32) -> Option<u64>,
+) -> Result<bool, KernelError> {
     let mut shapes: Vec<Option<Shape>, MAX_INPUTS> = Vec::new();
     let mut found: Vec<Input<'_>, MAX_INPUTS> = Vec::new();
     let many = KernelError::new("operands", MAX_INPUTS, inputs.len());
-    for i in inputs {
-        shapes.push(i.map(|(s, _)| s)).map_err(|_| many)?;
-        found.push(i.map_or(Input::Absent, |(_, b)| Input::Bytes(b))).map_err(|_| many)?;
+    for (i, input) in inputs.iter().enumerate() {
+        shapes.push(input.map(|(s, _)| s)).map_err(|_| many)?;
+        let shared = in_place.iter().position(|p| usize::from(*p) == i + 1);
+        let input = match (input, shared) {
+            (None, _) => Input::Absent,
+            (Some(_), Some(o)) => Input::InPlace(o as u8),
+            (Some((_, bytes)), None) => Input::Bytes(bytes),
+        };
+        found.push(input).map_err(|_| many)?;
     }
     let mut out_shapes: Vec<Shape, MAX_OUTPUTS> = Vec::new();
     let mut ranges: [&mut [u8]; MAX_OUTPUTS] = Default::default();
@@ -516,4 +549,3 @@ pub fn call(
     kernel(&view, Operands { inputs: found, outputs: ranges, scratch })?;
     Ok(fault.step().is_some())
 }
-

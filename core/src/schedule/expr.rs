@@ -4,9 +4,25 @@ use super::error::{Error, Reason};
 use super::program::Program;
 use super::record::{Expr, SectionId, expr_op};
 
-/// Evaluates every expression in one pass: `values[i]` becomes the value of expression `i`, with `symbols[s]` the
-/// value of symbol `s`. All arithmetic is checked.
-pub fn evaluate(program: &Program<'_>, symbols: &[u64], values: &mut [u64]) -> Result<(), Error> {
+/// Where the values of symbols come from.
+pub trait Symbols {
+    /// The value of a symbol; `None` where there is no such symbol.
+    fn get(&self, symbol: u32) -> Option<u64>;
+}
+
+impl Symbols for [u64] {
+    fn get(&self, symbol: u32) -> Option<u64> {
+        <[u64]>::get(self, symbol as usize).copied()
+    }
+}
+
+/// Evaluates every expression in one pass: `values[i]` becomes the value of expression `i`, with `symbols` giving the
+/// values of symbols. All arithmetic is checked.
+pub fn evaluate<S: Symbols + ?Sized>(
+    program: &Program<'_>,
+    symbols: &S,
+    values: &mut [u64],
+) -> Result<(), Error> {
     let count = program.exprs.len();
     if values.len() < count {
         return Err(Error::header(Reason::BufferSize, 0, count as u64, values.len() as u64));
@@ -21,19 +37,18 @@ pub fn evaluate(program: &Program<'_>, symbols: &[u64], values: &mut [u64]) -> R
     Ok(())
 }
 
-fn one(id: u32, e: &Expr, symbols: &[u64], values: &[u64]) -> Result<u64, Error> {
+fn one<S: Symbols + ?Sized>(id: u32, e: &Expr, symbols: &S, values: &[u64]) -> Result<u64, Error> {
     let fail = |reason, expected, found| Error::at(reason, SectionId::Exprs, id, expected, found);
     let overflow = || fail(Reason::Overflow, u64::MAX, e.b);
-    let get = |of: u64| match usize::try_from(of).ok().filter(|_| of < u64::from(id)).and_then(|i| values.get(i)) {
-        Some(v) => Ok(*v),
-        None => Err(fail(Reason::ExprOrder, u64::from(id), of)),
-    };
+    let get =
+        |of: u64| match usize::try_from(of).ok().filter(|_| of < u64::from(id)).and_then(|i| values.get(i)) {
+            Some(v) => Ok(*v),
+            None => Err(fail(Reason::ExprOrder, u64::from(id), of)),
+        };
     let a = || get(u64::from(e.a));
     Ok(match e.op {
         expr_op::CONSTANT => e.b,
-        expr_op::SYMBOL => {
-            *symbols.get(e.a as usize).ok_or(fail(Reason::Id, symbols.len() as u64, u64::from(e.a)))?
-        }
+        expr_op::SYMBOL => symbols.get(e.a).ok_or(fail(Reason::Id, u64::from(e.a) + 1, u64::from(e.a)))?,
         expr_op::ADD => a()?.checked_add(get(e.b)?).ok_or_else(overflow)?,
         expr_op::MUL => a()?.checked_mul(get(e.b)?).ok_or_else(overflow)?,
         expr_op::DIV_FLOOR => a()?.checked_div(e.b).ok_or(fail(Reason::ZeroDivisor, 1, 0))?,

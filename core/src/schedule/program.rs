@@ -128,7 +128,12 @@ impl<'a> Program<'a> {
         let table_bytes = (header.section_count as usize)
             .checked_mul(size_of::<Section>())
             .filter(|n| *n <= meta.len() - table_start)
-            .ok_or(Error::header(Reason::SectionRange, 0, header.meta_bytes, u64::from(header.section_count)))?;
+            .ok_or(Error::header(
+                Reason::SectionRange,
+                0,
+                header.meta_bytes,
+                u64::from(header.section_count),
+            ))?;
         let sections = Table::<Section> {
             bytes: meta.get(table_start..table_start + table_bytes).unwrap_or(&[]),
             count: header.section_count,
@@ -236,7 +241,13 @@ impl<'a> Program<'a> {
     /// Slot of a value (of its root) in a plan: the plan-relative slot number, or `NONE`.
     pub fn value_slot(&self, plan: &Plan, root: u32) -> Result<u32, Error> {
         if root as usize >= self.values.len() {
-            return Err(Error::at(Reason::Id, SectionId::Values, root, self.values.len() as u64, u64::from(root)));
+            return Err(Error::at(
+                Reason::Id,
+                SectionId::Values,
+                root,
+                self.values.len() as u64,
+                u64::from(root),
+            ));
         }
         self.value_slots.get(plan.value_slots.saturating_add(root)).copied()
     }
@@ -244,7 +255,13 @@ impl<'a> Program<'a> {
     /// Scratch slot of a step in a plan: the plan-relative slot number, or `NONE`.
     pub fn scratch_slot(&self, plan: &Plan, step: u32) -> Result<u32, Error> {
         if step as usize >= self.steps.len() {
-            return Err(Error::at(Reason::Id, SectionId::Steps, step, self.steps.len() as u64, u64::from(step)));
+            return Err(Error::at(
+                Reason::Id,
+                SectionId::Steps,
+                step,
+                self.steps.len() as u64,
+                u64::from(step),
+            ));
         }
         self.scratch_slots.get(plan.scratch_slots.saturating_add(step)).copied()
     }
@@ -253,7 +270,9 @@ impl<'a> Program<'a> {
     pub fn slot(&self, plan: &Plan, slot: u32) -> Result<&'a Slot, Error> {
         match plan.slots[0].checked_add(slot) {
             Some(id) if slot < plan.slots[1] => self.slots.get(id),
-            _ => Err(Error::at(Reason::Id, SectionId::Slots, slot, u64::from(plan.slots[1]), u64::from(slot))),
+            _ => {
+                Err(Error::at(Reason::Id, SectionId::Slots, slot, u64::from(plan.slots[1]), u64::from(slot)))
+            }
         }
     }
 
@@ -261,7 +280,13 @@ impl<'a> Program<'a> {
     pub fn arena(&self, plan: &Plan, arena: u32) -> Result<&'a Arena, Error> {
         match plan.arenas[0].checked_add(arena) {
             Some(id) if arena < plan.arenas[1] => self.arenas.get(id),
-            _ => Err(Error::at(Reason::Id, SectionId::Arenas, arena, u64::from(plan.arenas[1]), u64::from(arena))),
+            _ => Err(Error::at(
+                Reason::Id,
+                SectionId::Arenas,
+                arena,
+                u64::from(plan.arenas[1]),
+                u64::from(arena),
+            )),
         }
     }
 }
@@ -346,7 +371,8 @@ fn check_sections(meta: &[u8], sections: &Table<'_, Section>, mut end: usize) ->
             return fail(Reason::Alignment, SECTION_ALIGN as u64, s.offset);
         }
         let start = usize::try_from(s.offset).ok().filter(|o| *o >= end && *o <= meta.len());
-        let stop = start.and_then(|o| o.checked_add(usize::try_from(s.bytes).ok()?)).filter(|e| *e <= meta.len());
+        let stop =
+            start.and_then(|o| o.checked_add(usize::try_from(s.bytes).ok()?)).filter(|e| *e <= meta.len());
         let (Some(start), Some(stop)) = (start, stop) else {
             return fail(Reason::SectionRange, meta.len() as u64, s.offset);
         };

@@ -153,9 +153,36 @@ impl SectionId {
     pub const ALL: [SectionId; 30] = {
         use SectionId::*;
         [
-            Symbols, Exprs, Guards, Values, Dims, Signatures, Steps, Operands, Attributes, Entries, Weights,
-            Strings, Plans, Bounds, Arenas, Slots, Waves, SlotLists, ValueSlots, ScratchSlots, BlockFormats,
-            Hints, HintText, SelfTests, Provenance, DebugNames, Metadata, Signature, Attachments, Tuning,
+            Symbols,
+            Exprs,
+            Guards,
+            Values,
+            Dims,
+            Signatures,
+            Steps,
+            Operands,
+            Attributes,
+            Entries,
+            Weights,
+            Strings,
+            Plans,
+            Bounds,
+            Arenas,
+            Slots,
+            Waves,
+            SlotLists,
+            ValueSlots,
+            ScratchSlots,
+            BlockFormats,
+            Hints,
+            HintText,
+            SelfTests,
+            Provenance,
+            DebugNames,
+            Metadata,
+            Signature,
+            Attachments,
+            Tuning,
         ]
     };
 
@@ -180,8 +207,8 @@ pub struct Symbol {
     pub change: u8,
     /// Zero.
     pub flags: u16,
-    /// The scalar i32 or i64 input whose contents are the symbol's value, or none: then the value comes from
-    /// the shapes of inputs, or from the caller.
+    /// Input symbol: the scalar i32 or i64 input whose contents are the value, or none: then the value comes from
+    /// the shapes of inputs, or from the caller. Counter: its `Loop` step.
     pub source: u32,
     /// Least value.
     pub low: u64,
@@ -381,7 +408,8 @@ pub struct Step {
     /// `If`: one input, the condition (bool, one element), and as outputs the results, which both arms write.
     /// `Loop`: input 0 the condition (bool, one element, a carried value) or none, input 1 the trip count
     /// (i32, one element, read once) or none, then the carried values before the trip; as outputs the same
-    /// carried values after the trip, pair by pair in one slot. `Else`, `End`: no operands.
+    /// carried values after the trip, pair by pair in one slot. A pair may be one value twice: it is updated in
+    /// the body through windows. Behind the loop the slot holds the values "before". `Else`, `End`: no operands.
     pub operands: u32,
     /// Op: first attribute byte, a multiple of 8.
     pub attrs: u32,

@@ -1,0 +1,311 @@
+//! Offsets: packing blocks that are live over a range of waves into as few bytes as possible.
+//!
+//! Every order of the blocks gives a packing: take them one by one and put each at the lowest address that is free
+//! over its whole range. Conversely, some order gives a best packing (push the blocks of a best packing down, then
+//! take them by address). So the search is over orders: several greedy ones first; then, while the peak is above
+//! the target and effort is left, blocks that stick out above the target move to earlier places, pseudo-randomly but
+//! always the same way for the same blocks.
+
+/// A range of waves that needs memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Block {
+    /// First wave, from 0.
+    pub first: u32,
+    /// Last wave.
+    pub last: u32,
+    /// Bytes; a multiple of the alignment, so that every offset is one too.
+    pub bytes: u64,
+    /// The result: first byte.
+    pub offset: u64,
+    /// Slot that it stands for (not used here).
+    pub(super) slot: u32,
+    /// Entry whose waves are meant (not used here).
+    pub(super) entry: u32,
+    /// Whether a wave makes it live; inputs are live from the start.
+    pub(super) defined: bool,
+    /// Whether a wave lets it die; outputs end with the entry.
+    pub(super) killed: bool,
+}
+
+/// A block that has an address, as kept in ascending order of addresses.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Placed {
+    first: u32,
+    last: u32,
+    start: u64,
+    end: u64,
+}
+
+/// Room for [`pack`], each slice as long as there are blocks, `loads` as long as there are waves plus 2.
+#[derive(Debug)]
+#[allow(missing_docs)] // one purpose: room
+pub struct Room<'a> {
+    pub order: &'a mut [u32],
+    pub trial: &'a mut [u32],
+    pub keys: &'a mut [u64],
+    pub best: &'a mut [u64],
+    pub placed: &'a mut [Placed],
+    pub loads: &'a mut [u64],
+}
+
+/// How good a packing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Bytes used: the highest end of a block.
+    pub peak: u64,
+    /// Largest sum of blocks live in one wave: no packing can use fewer bytes.
+    pub lower_bound: u64,
+}
+
+/// Largest sum of bytes live in one wave. `loads[w]` becomes the sum of wave `w`. Needs room for the waves plus 2.
+/// Sums must fit 64 bits.
+pub fn lower_bound(blocks: &[Block], loads: &mut [u64]) -> u64 {
+    let waves = blocks.iter().map(|b| b.last as usize + 1).max().unwrap_or(0);
+    let end = (waves + 1).min(loads.len());
+    let loads = loads.get_mut(..end).unwrap_or(&mut []);
+    loads.fill(0);
+    // Differences first (they wrap where a wave loses more than it gains), sums then.
+    for b in blocks {
+        if let Some(l) = loads.get_mut(b.first as usize) {
+            *l = l.wrapping_add(b.bytes);
+        }
+        if let Some(l) = loads.get_mut(b.last as usize + 1) {
+            *l = l.wrapping_sub(b.bytes);
+        }
+    }
+    let (mut sum, mut most) = (0u64, 0);
+    for l in loads.iter_mut() {
+        sum = sum.wrapping_add(*l);
+        *l = sum;
+        most = most.max(sum);
+    }
+    most
+}
+
+/// What the greedy orders sort by, largest first.
+const ORDERS: [fn(&Block, u64) -> (u64, u64); 6] = [
+    |b, _| (b.bytes, duration(b)),
+    |b, _| (duration(b), b.bytes),
+    |b, _| (b.bytes.saturating_mul(duration(b)), b.bytes),
+    |b, _| (u64::from(u32::MAX - b.first), b.bytes),
+    |b, contention| (contention, b.bytes),
+    |b, contention| (contention, duration(b)),
+];
+
+fn duration(b: &Block) -> u64 {
+    u64::from(b.last.saturating_sub(b.first)) + 1
+}
+
+/// Gives every block an offset. Stops early when the peak is at most `target` (or the lower bound, if that is
+/// higher), and after about `effort` comparisons of block pairs at the latest, though never before one greedy
+/// packing. The same arguments give the same packing. The sum of all bytes must fit 63 bits; slices of `room` that
+/// are too short give a packing of stacked blocks.
+pub fn pack(blocks: &mut [Block], target: u64, effort: u64, room: &mut Room<'_>) -> Packing {
+    let bound = lower_bound(blocks, room.loads);
+    let n = blocks.len();
+    let target = target.max(bound);
+    let (Some(order), Some(trial), Some(keys), Some(best), Some(placed)) = (
+        room.order.get_mut(..n),
+        room.trial.get_mut(..n),
+        room.keys.get_mut(..n),
+        room.best.get_mut(..n),
+        room.placed.get_mut(..n),
+    ) else {
+        return Packing { peak: stack(blocks), lower_bound: bound };
+    };
+    for (k, b) in keys.iter_mut().zip(blocks.iter()) {
+        let waves = room.loads.get(b.first as usize..=b.last as usize).unwrap_or(&[]);
+        *k = waves.iter().copied().max().unwrap_or(0);
+    }
+    let mut search = Search { blocks, placed, target, effort };
+    let mut peak = u64::MAX;
+    for sort_key in ORDERS {
+        for (i, o) in (0u32..).zip(order.iter_mut()) {
+            *o = i;
+        }
+        let key = |i: u32| {
+            let b = search.blocks.get(i as usize).copied().unwrap_or_default();
+            sort_key(&b, keys.get(i as usize).copied().unwrap_or(0))
+        };
+        order.sort_unstable_by(|a, b| key(*b).cmp(&key(*a)).then(a.cmp(b)));
+        for fit in [Fit::Lowest, Fit::Best] {
+            let score = search.place(order, fit);
+            if score.peak < peak {
+                peak = score.peak;
+                search.save(best);
+            }
+            if peak <= target || search.effort == 0 {
+                search.restore(best);
+                return Packing { peak, lower_bound: bound };
+            }
+        }
+    }
+    let peak = search.improve(order, trial, best, peak);
+    search.restore(best);
+    Packing { peak, lower_bound: bound }
+}
+
+/// One above the other: always right.
+fn stack(blocks: &mut [Block]) -> u64 {
+    let mut at = 0u64;
+    for b in blocks {
+        b.offset = at;
+        at = at.saturating_add(b.bytes);
+    }
+    at
+}
+
+/// Which free address a block takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// The lowest.
+    Lowest,
+    /// The one in the smallest gap, or above everything where no gap is large enough.
+    Best,
+}
+
+/// Quality of one packing.
+#[derive(Clone, Copy)]
+struct Score {
+    peak: u64,
+    /// Sum over the blocks of what sticks out above the target.
+    excess: u64,
+}
+
+struct Search<'a> {
+    blocks: &'a mut [Block],
+    placed: &'a mut [Placed],
+    target: u64,
+    /// Comparisons left.
+    effort: u64,
+}
+
+impl Search<'_> {
+    /// Places the blocks in the given order, a permutation of all.
+    fn place(&mut self, order: &[u32], fit: Fit) -> Score {
+        let mut score = Score { peak: 0, excess: 0 };
+        for (count, i) in order.iter().enumerate() {
+            let Some(b) = self.blocks.get_mut(*i as usize) else { continue };
+            let Some((placed, free)) = self.placed.split_at_mut_checked(count) else { continue };
+            let start = address(placed, b, fit);
+            b.offset = start;
+            let end = start.saturating_add(b.bytes);
+            score.peak = score.peak.max(end);
+            score.excess = score.excess.saturating_add(end.saturating_sub(self.target));
+            let at = placed.partition_point(|p| p.start <= start);
+            if let Some(space) = free.first_mut() {
+                *space = Placed { first: b.first, last: b.last, start, end };
+            }
+            if let Some(tail) = self.placed.get_mut(at..=count) {
+                tail.rotate_right(1);
+            }
+            self.effort = self.effort.saturating_sub(count as u64 + 1);
+        }
+        score
+    }
+
+    fn save(&self, best: &mut [u64]) {
+        for (s, b) in best.iter_mut().zip(self.blocks.iter()) {
+            *s = b.offset;
+        }
+    }
+
+    fn restore(&mut self, best: &[u64]) {
+        for (s, b) in best.iter().zip(self.blocks.iter_mut()) {
+            b.offset = *s;
+        }
+    }
+
+    /// Moves blocks that stick out to earlier places until the target or the end of the effort is reached. `best`
+    /// holds the offsets of a packing with the given peak, and of the best one at the end.
+    fn improve(&mut self, order: &mut [u32], trial: &mut [u32], best: &mut [u64], mut peak: u64) -> u64 {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        // By address, the best packing is reproduced or bettered.
+        order.sort_unstable_by_key(|i| (best.get(*i as usize).copied().unwrap_or(0), *i));
+        let mut current = self.place(order, Fit::Lowest);
+        if current.peak < peak {
+            peak = current.peak;
+            self.save(best);
+        }
+        // Slightly worse packings are accepted, ever less: the way out of local optima.
+        let all = self.effort.max(1);
+        while peak > self.target && self.effort > 0 {
+            trial.copy_from_slice(order);
+            self.move_forward(trial, &mut random);
+            let score = self.place(trial, Fit::Lowest);
+            if score.peak < peak {
+                peak = score.peak;
+                self.save(best);
+            }
+            let slack = (u128::from(current.excess) * u128::from(self.effort) / u128::from(all) / 8) as u64;
+            if score.excess <= current.excess.saturating_add(slack) {
+                current = score;
+                // Canonical form: by address.
+                order.copy_from_slice(trial);
+                let blocks = &*self.blocks;
+                order.sort_unstable_by_key(|i| (blocks.get(*i as usize).map_or(0, |b| b.offset), *i));
+            } else {
+                // `move_forward` looks at the offsets of the present order.
+                self.place(order, Fit::Lowest);
+            }
+        }
+        peak
+    }
+
+    /// Moves one block that sticks out, and sometimes another, to a random earlier place in the order.
+    fn move_forward(&self, order: &mut [u32], random: &mut Random) {
+        let sticks_out = |i: &u32| {
+            self.blocks.get(*i as usize).is_some_and(|b| b.offset.saturating_add(b.bytes) > self.target)
+        };
+        let count = order.iter().filter(|i| sticks_out(i)).count();
+        let chosen = random.below(count);
+        if let Some((from, _)) = order.iter().enumerate().filter(|(_, i)| sticks_out(i)).nth(chosen) {
+            let to = random.below(from + 1);
+            if let Some(run) = order.get_mut(to..=from) {
+                run.rotate_right(1);
+            }
+        }
+        if random.below(2) == 0 {
+            let (a, b) = (random.below(order.len()), random.below(order.len()));
+            if let Some(run) = order.get_mut(a.min(b)..=a.max(b)) {
+                run.rotate_right(1);
+            }
+        }
+    }
+}
+
+/// The address for `b` among the placed blocks, which are in ascending order of addresses.
+fn address(placed: &[Placed], b: &Block, fit: Fit) -> u64 {
+    // `top`: end of what was passed so far; every gap begins there.
+    let (mut top, mut found, mut smallest) = (0u64, None, u64::MAX);
+    for p in placed.iter().filter(|p| p.first <= b.last && b.first <= p.last) {
+        let gap = p.start.saturating_sub(top);
+        if p.start >= top && gap >= b.bytes {
+            if fit == Fit::Lowest {
+                return top;
+            }
+            if gap < smallest {
+                (found, smallest) = (Some(top), gap);
+            }
+        }
+        top = top.max(p.end);
+    }
+    found.unwrap_or(top)
+}
+
+/// A small generator (xorshift64*): the search must be the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `n`; 0 for 0.
+    fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next()) * n as u128) >> 64) as usize
+    }
+}

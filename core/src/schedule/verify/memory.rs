@@ -1,0 +1,898 @@
+//! Second pass: the memory of one plan.
+//!
+//! The live set holds the slots that are live now, sorted by address. A slot knows which value it holds and
+//! which waves touched it last; from that follow clobbering, reads before writes, and hazards.
+
+use super::super::bind::{bytes_of, to_usize};
+use super::super::error::{Error, Reason};
+use super::super::exec::MAX_ARENAS;
+use super::super::program::Program;
+use super::super::record::*;
+use super::{Limits, Report};
+use crate::dtype::DType;
+use crate::op::{self, Cost, OpDescriptor, ScratchClass, StepShapes};
+use crate::shape::Shape;
+use crate::{MAX_DEPTH, MAX_INPUTS, MAX_OUTPUTS, NONE};
+use heapless::Vec;
+
+type Check = Result<(), Error>;
+
+/// All parts of a value, or a value without parts.
+const WHOLE: u64 = u64::MAX;
+
+/// One live slot. Callers only provide room for these.
+#[derive(Clone, Copy, Debug)]
+pub struct Live {
+    slot: u32,
+    arena: u32,
+    start: u64,
+    end: u64,
+    /// Root value that the slot holds, or `NONE`.
+    holds: u32,
+    /// Parts of it that are written.
+    written: u64,
+    /// How many parts it has when it is written in parts.
+    parts: u16,
+    depth: u8,
+    /// Last wave that wrote it (plus 1; 0: none), and the parts written there.
+    write_wave: u32,
+    write_parts: u64,
+    /// Last wave that read it (plus 1; 0: none), and the parts read there.
+    read_wave: u32,
+    read_parts: u64,
+}
+
+impl Default for Live {
+    fn default() -> Live {
+        Live {
+            slot: NONE,
+            arena: 0,
+            start: 0,
+            end: 0,
+            holds: NONE,
+            written: 0,
+            parts: 0,
+            depth: 0,
+            write_wave: 0,
+            write_parts: 0,
+            read_wave: 0,
+            read_parts: 0,
+        }
+    }
+}
+
+impl Live {
+    fn complete(&self) -> bool {
+        self.written == WHOLE || (self.parts > 0 && self.written == mask(self.parts))
+    }
+}
+
+/// The bits of `parts` parts.
+fn mask(parts: u16) -> u64 {
+    if parts >= 64 { WHOLE } else { (1 << parts) - 1 }
+}
+
+/// How far the plan tables are owned by the plans seen so far: plans follow one another in every table.
+#[derive(Default)]
+pub(super) struct Tables {
+    ends: [u32; 7],
+}
+
+impl Tables {
+    /// Checks that the ranges of `plan` start where those of the plan before ended.
+    pub(super) fn claim(&mut self, p: &Program<'_>, id: u32, plan: &Plan) -> Check {
+        let (values, steps) = (p.values.len() as u32, p.steps.len() as u32);
+        let ranges = [
+            plan.bounds,
+            plan.arenas,
+            plan.slots,
+            plan.waves,
+            plan.lists,
+            [plan.value_slots, values],
+            [plan.scratch_slots, steps],
+        ];
+        if plan.bounds[1] as usize != p.symbols.len() {
+            let (expected, found) = (p.symbols.len() as u64, u64::from(plan.bounds[1]));
+            return Err(Error::at(Reason::PlanRange, SectionId::Plans, id, expected, found));
+        }
+        for ((end, [first, count]), length) in self.ends.iter_mut().zip(ranges).zip(lengths(p)) {
+            if first != *end {
+                let (expected, found) = (u64::from(*end), u64::from(first));
+                return Err(Error::at(Reason::PlanOverlap, SectionId::Plans, id, expected, found));
+            }
+            *end = match first.checked_add(count).filter(|e| *e as usize <= length) {
+                Some(e) => e,
+                None => {
+                    let found = u64::from(first) + u64::from(count);
+                    return Err(Error::at(Reason::PlanRange, SectionId::Plans, id, length as u64, found));
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Checks that no table has records behind the last plan's.
+    pub(super) fn finish(self, p: &Program<'_>) -> Check {
+        for (end, length) in self.ends.iter().zip(lengths(p)) {
+            if *end as usize != length {
+                let id = p.plans.len() as u32;
+                return Err(Error::at(
+                    Reason::PlanOverlap,
+                    SectionId::Plans,
+                    id,
+                    u64::from(*end),
+                    length as u64,
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lengths(p: &Program<'_>) -> [usize; 7] {
+    [
+        p.bounds.len(),
+        p.arenas.len(),
+        p.slots.len(),
+        p.waves.len(),
+        p.slot_lists.len(),
+        p.value_slots.len(),
+        p.scratch_slots.len(),
+    ]
+}
+
+/// Checks one plan. `exprs` holds the values at the plan's upper bounds.
+#[allow(clippy::too_many_arguments)] // the parts of one context, borrowed in different ways
+pub(super) fn check(
+    p: &Program<'_>,
+    ops: &[&'static OpDescriptor],
+    id: u32,
+    plan: &Plan,
+    limits: &Limits,
+    live: &mut [Live],
+    exprs: &[u64],
+    report: &mut Report,
+) -> Check {
+    header(p, id, plan)?;
+    slots(p, plan)?;
+    let mut pass = Pass {
+        p,
+        ops,
+        plan,
+        exprs,
+        live,
+        count: 0,
+        most: 0,
+        depth: 0,
+        frames: Vec::new(),
+        inner: [0; MAX_DEPTH + 1],
+        work: Cost::default(),
+        steps: 0,
+        times: 1,
+        prepare: false,
+    };
+    pass.values()?;
+    let mut next_wave = plan.waves[0];
+    for (entry_id, entry) in p.entries.iter() {
+        next_wave = pass.entry(entry_id, entry, next_wave)?;
+        let (steps, work) = (pass.steps, pass.work);
+        for (found, limit) in [(steps, limits.steps), (work.macs, limits.macs), (work.bytes, limits.bytes)] {
+            if found > limit {
+                return Err(Error::at(Reason::Limit, SectionId::Entries, entry_id, limit, found));
+            }
+        }
+        report.steps = report.steps.max(steps);
+        report.macs = report.macs.max(work.macs);
+        report.bytes = report.bytes.max(work.bytes);
+    }
+    report.max_live = report.max_live.max(pass.most as u32);
+    let end = plan.waves[0].saturating_add(plan.waves[1]);
+    if next_wave != end {
+        return Err(Error::at(
+            Reason::WaveRange,
+            SectionId::Waves,
+            next_wave,
+            u64::from(next_wave),
+            u64::from(end),
+        ));
+    }
+    Ok(())
+}
+
+fn header(p: &Program<'_>, id: u32, plan: &Plan) -> Check {
+    let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Plans, id, expected, found));
+    p.text(plan.name)?;
+    if plan.profile > profile::MCU {
+        return fail(Reason::Code, u64::from(profile::MCU), u64::from(plan.profile));
+    }
+    if plan.reserved != 0 {
+        return fail(Reason::NotZero, 0, plan.reserved);
+    }
+    if plan.align < 8 || !plan.align.is_power_of_two() {
+        return fail(Reason::Alignment, 8, u64::from(plan.align));
+    }
+    for (symbol, s) in p.symbols.iter() {
+        let b = p.bounds.get(plan.bounds[0].saturating_add(symbol))?;
+        if b.low > b.high || b.low < s.low || b.high > s.high {
+            let at =
+                |expected, found| Error::at(Reason::SymbolBounds, SectionId::Bounds, symbol, expected, found);
+            return Err(if b.high > s.high { at(s.high, b.high) } else { at(s.low, b.low) });
+        }
+    }
+    if plan.arenas[1] as usize > MAX_ARENAS {
+        return fail(Reason::Bounded, MAX_ARENAS as u64, u64::from(plan.arenas[1]));
+    }
+    for (arena, a) in p.arenas.range(plan.arenas[0], plan.arenas[1])? {
+        let fail =
+            |reason, expected, found| Err(Error::at(reason, SectionId::Arenas, arena, expected, found));
+        p.text(a.name)?;
+        if a.space > space::DERIVED {
+            return fail(Reason::Code, u64::from(space::DERIVED), u64::from(a.space));
+        }
+        if a.reserved != 0 {
+            return fail(Reason::NotZero, 0, u64::from(a.reserved));
+        }
+        if !a.align.is_power_of_two() || a.align < u64::from(plan.align) {
+            return fail(Reason::Alignment, u64::from(plan.align), a.align);
+        }
+        if a.bytes % 8 != 0 {
+            return fail(Reason::Alignment, 8, a.bytes);
+        }
+    }
+    Ok(())
+}
+
+/// Slots lie in their arenas; those of persistent arenas ascend without overlap.
+fn slots(p: &Program<'_>, plan: &Plan) -> Check {
+    let mut persistent_end = [0u64; MAX_ARENAS];
+    for (id, s) in p.slots.range(plan.slots[0], plan.slots[1])? {
+        let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Slots, id, expected, found));
+        let arena = p.arena(plan, s.arena)?;
+        if s.reserved != 0 {
+            return fail(Reason::NotZero, 0, u64::from(s.reserved));
+        }
+        if s.offset % u64::from(plan.align) != 0 {
+            return fail(Reason::Alignment, u64::from(plan.align), s.offset);
+        }
+        if s.bytes == 0 || s.bytes % 4 != 0 {
+            return fail(Reason::SlotSize, 4, s.bytes);
+        }
+        let end = match s.offset.checked_add(s.bytes) {
+            Some(e) if e <= arena.bytes => e,
+            e => return fail(Reason::SlotRange, arena.bytes, e.unwrap_or(u64::MAX)),
+        };
+        if arena.space != space::WORK
+            && let Some(last) = persistent_end.get_mut(s.arena as usize)
+        {
+            if s.offset < *last {
+                return fail(Reason::Overlap, *last, s.offset);
+            }
+            *last = end;
+        }
+    }
+    Ok(())
+}
+
+/// The memory space of a role; `None` for immutable data.
+fn space_of(r: u8) -> Option<u32> {
+    match r {
+        role::INTERMEDIATE | role::INPUT => Some(space::WORK),
+        role::STATE => Some(space::STATE),
+        role::PARAM => Some(space::PARAM),
+        role::DERIVED => Some(space::DERIVED),
+        _ => None,
+    }
+}
+
+/// A region that is open.
+struct Frame {
+    step: u32,
+    /// Factor of the work inside.
+    times: u64,
+}
+
+struct Pass<'a, 'p> {
+    p: &'a Program<'p>,
+    ops: &'a [&'static OpDescriptor],
+    plan: &'a Plan,
+    exprs: &'a [u64],
+    live: &'a mut [Live],
+    /// Live slots in use.
+    count: usize,
+    most: usize,
+    depth: usize,
+    frames: Vec<Frame, MAX_DEPTH>,
+    /// Slots live at each depth that die there.
+    inner: [u32; MAX_DEPTH + 1],
+    work: Cost,
+    steps: u64,
+    times: u64,
+    prepare: bool,
+}
+
+impl Pass<'_, '_> {
+    fn shape(&self, v: &Value, id: u32) -> Result<Shape, Error> {
+        let mut dims: Vec<usize, { crate::MAX_RANK }> = Vec::new();
+        for e in self.p.value_dims(v)? {
+            let d = self.exprs.get(e as usize).copied().unwrap_or(u64::MAX);
+            // The rank was checked in the first pass.
+            let _ = dims.push(to_usize(d, SectionId::Values, id)?);
+        }
+        Ok(Shape::new(&dims).unwrap_or(Shape::SCALAR))
+    }
+
+    /// Every root has a slot of its space that is large enough at the bounds.
+    fn values(&self) -> Check {
+        let mut last = [None; 4];
+        for (id, v) in self.p.values.iter() {
+            let fail =
+                |reason, expected, found| Err(Error::at(reason, SectionId::Values, id, expected, found));
+            let slot = self.p.value_slot(self.plan, id)?;
+            let shape = self.shape(v, id)?;
+            let dtype = DType::from_code(v.dtype).unwrap_or(DType::F32);
+            let Some(bytes) = bytes_of(&shape, dtype).filter(|b| *b <= isize::MAX as usize) else {
+                return fail(Reason::Overflow, isize::MAX as u64, u64::MAX);
+            };
+            let space = space_of(v.role).filter(|_| v.view == view::NONE);
+            let Some(space) = space else {
+                if slot != NONE {
+                    return fail(Reason::NoSlot, u64::from(NONE), u64::from(slot));
+                }
+                continue;
+            };
+            if slot == NONE {
+                return fail(Reason::NoSlot, 0, u64::from(slot));
+            }
+            let s = self.p.slot(self.plan, slot)?;
+            let arena = self.p.arena(self.plan, s.arena)?;
+            if arena.space != space {
+                return fail(Reason::Space, u64::from(space), u64::from(arena.space));
+            }
+            if (bytes as u64) > s.bytes {
+                return fail(Reason::SlotSize, bytes as u64, s.bytes);
+            }
+            if space != space::WORK
+                && let Some(last) = last.get_mut(space as usize)
+            {
+                // Persistent values never share: their slots rise with their ids.
+                if last.is_some_and(|l| l >= slot) {
+                    return fail(Reason::Overlap, u64::from(slot), u64::from(last.unwrap_or(0)));
+                }
+                *last = Some(slot);
+            }
+        }
+        Ok(())
+    }
+
+    // ---- the live set ----
+
+    fn key(l: &Live) -> (u32, u64) {
+        (l.arena, l.start)
+    }
+
+    fn find(&self, slot: &Slot) -> Result<usize, usize> {
+        let live = self.live.get(..self.count).unwrap_or(&[]);
+        live.binary_search_by_key(&(slot.arena, slot.offset), Self::key)
+    }
+
+    /// Makes a slot live; an error where it overlaps a live one.
+    fn insert(&mut self, id: u32, depth: usize, holds: u32, written: u64) -> Result<usize, Error> {
+        let slot = self.p.slot(self.plan, id)?;
+        let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Slots, id, expected, found));
+        let at = match self.find(slot) {
+            Ok(at) => {
+                let other = self.live.get(at).map_or(NONE, |l| l.slot);
+                let reason = if other == id { Reason::DefinedTwice } else { Reason::Overlap };
+                return fail(reason, 0, u64::from(other));
+            }
+            Err(at) => at,
+        };
+        let end = slot.offset + slot.bytes;
+        let neighbours = [at.checked_sub(1), Some(at).filter(|a| *a < self.count)];
+        for l in neighbours.into_iter().flatten().filter_map(|i| self.live.get(i)) {
+            if l.arena == slot.arena && l.start < end && slot.offset < l.end {
+                return fail(Reason::Overlap, slot.offset, u64::from(l.slot));
+            }
+        }
+        if self.count >= self.live.len() {
+            return fail(Reason::MaxLive, self.live.len() as u64, self.count as u64 + 1);
+        }
+        self.live.copy_within(at..self.count, at + 1);
+        self.count += 1;
+        self.most = self.most.max(self.count);
+        if let Some(l) = self.live.get_mut(at) {
+            *l = Live {
+                slot: id,
+                arena: slot.arena,
+                start: slot.offset,
+                end,
+                holds,
+                written,
+                depth: depth as u8,
+                ..Live::default()
+            };
+        }
+        Ok(at)
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.live.copy_within(at + 1..self.count, at);
+        self.count -= 1;
+    }
+
+    /// The live slot of a value's root; a persistent one becomes live when it is touched first.
+    fn live_of(&mut self, value: u32, v: &Value) -> Result<usize, Error> {
+        let slot = self.p.value_slot(self.plan, v.root)?;
+        let fail = |reason| Err(Error::at(reason, SectionId::Values, value, 0, u64::from(slot)));
+        if slot == NONE {
+            return fail(Reason::NoSlot);
+        }
+        match self.find(self.p.slot(self.plan, slot)?) {
+            Ok(at) if self.live.get(at).is_some_and(|l| l.slot == slot) => Ok(at),
+            _ if space_of(v.role) == Some(space::WORK) => fail(Reason::Unwritten),
+            _ => {
+                let written = if v.role == role::DERIVED && self.prepare { 0 } else { WHOLE };
+                self.insert(slot, 0, v.root, written)
+            }
+        }
+    }
+
+    fn get(&mut self, at: usize) -> Result<&mut Live, Error> {
+        // `at` comes from the live set itself.
+        let count = self.count as u64;
+        self.live.get_mut(at).ok_or(Error::header(Reason::Corrupt, 0, count, at as u64))
+    }
+
+    /// A read of `value` in `wave` (counted from 1). In-place operands are not stamped: their write follows.
+    fn read(&mut self, step: u32, value: u32, wave: u32, stamp: bool) -> Check {
+        let v = self.p.values.get(value)?;
+        if space_of(v.role).is_none() {
+            return Ok(());
+        }
+        let at = self.live_of(value, v)?;
+        let fail = |reason, expected: u32, found: u32| {
+            Err(Error::at(reason, SectionId::Steps, step, u64::from(expected), u64::from(found)))
+        };
+        let bits = if v.view == view::PART { 1 << (v.part & 63) } else { WHOLE };
+        let l = self.get(at)?;
+        if l.holds != v.root {
+            let reason = if l.holds == NONE { Reason::Unwritten } else { Reason::Clobbered };
+            return fail(reason, v.root, l.holds);
+        }
+        let there = if bits == WHOLE { l.complete() } else { l.written & bits != 0 };
+        if !there {
+            return fail(Reason::Unwritten, v.root, value);
+        }
+        if l.write_wave == wave && l.write_parts & bits != 0 {
+            return fail(Reason::ReadAfterWrite, value, wave - 1);
+        }
+        if stamp {
+            if l.read_wave != wave {
+                (l.read_wave, l.read_parts) = (wave, 0);
+            }
+            l.read_parts |= bits;
+        }
+        Ok(())
+    }
+
+    /// A write of `value` in `wave`.
+    fn write(&mut self, step: u32, value: u32, wave: u32) -> Check {
+        let v = self.p.values.get(value)?;
+        let fail = |reason, expected: u64, found: u32| {
+            Err(Error::at(reason, SectionId::Steps, step, expected, u64::from(found)))
+        };
+        match v.role {
+            role::CONSTANT | role::WEIGHT | role::INPUT => {
+                return fail(Reason::ReadOnly, u64::from(v.role), value);
+            }
+            role::DERIVED if !self.prepare => return fail(Reason::Derived, 0, value),
+            role::STATE | role::PARAM if self.prepare => return fail(Reason::Derived, 0, value),
+            // An arm or a body may not run at all, and then the value would be missing.
+            role::DERIVED if self.depth > 0 => return fail(Reason::NotListed, 0, value),
+            _ => {}
+        }
+        let at = self.live_of(value, v)?;
+        let (depth, work) = (self.get(at)?.depth, space_of(v.role) == Some(space::WORK));
+        if work && usize::from(depth) < self.depth && !self.listed(usize::from(depth), v.root)? {
+            return fail(Reason::NotListed, u64::from(depth), value);
+        }
+        let bits = if v.view == view::PART { 1 << (v.part & 63) } else { WHOLE };
+        let l = self.get(at)?;
+        if l.write_wave == wave && l.write_parts & bits != 0 {
+            return fail(Reason::WriteAfterWrite, u64::from(wave - 1), value);
+        }
+        if l.read_wave == wave && l.read_parts & bits != 0 {
+            return fail(Reason::WriteAfterRead, u64::from(wave - 1), value);
+        }
+        match v.view {
+            view::WINDOW => {
+                // A window is an update: the rest must be there.
+                if l.holds != v.root || !l.complete() {
+                    return fail(Reason::Unwritten, u64::from(v.root), value);
+                }
+            }
+            view::PART => {
+                if l.holds != v.root || l.parts != v.parts {
+                    if l.write_wave == wave || l.read_wave == wave {
+                        return fail(Reason::WriteAfterWrite, u64::from(wave - 1), value);
+                    }
+                    (l.holds, l.written, l.parts) = (v.root, 0, v.parts);
+                }
+                l.written |= bits;
+            }
+            _ => (l.holds, l.written, l.parts) = (v.root, WHOLE, 0),
+        }
+        if l.write_wave != wave {
+            (l.write_wave, l.write_parts) = (wave, 0);
+        }
+        l.write_parts |= bits;
+        Ok(())
+    }
+
+    /// Whether every region between `depth` and here lists `value` among its results.
+    fn listed(&self, depth: usize, value: u32) -> Result<bool, Error> {
+        for f in self.frames.iter().skip(depth) {
+            if !self.p.step_outputs(self.p.steps.get(f.step)?)?.any(|v| v == value) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    // ---- waves ----
+
+    fn entry(&mut self, id: u32, e: &Entry, mut wave_id: u32) -> Result<u32, Error> {
+        (self.count, self.depth, self.steps, self.times) = (0, 0, 0, 1);
+        (self.work, self.inner, self.prepare) =
+            (Cost::default(), [0; MAX_DEPTH + 1], e.kind == entry_kind::PREPARE);
+        self.frames.clear();
+        for v in self.p.entry_inputs(e)? {
+            let slot = self.p.value_slot(self.plan, v)?;
+            self.insert(slot, 0, v, WHOLE)?;
+        }
+        let (mut next, end) = (e.first_step, e.first_step + e.steps);
+        let last_wave = self.plan.waves[0].saturating_add(self.plan.waves[1]);
+        while next < end {
+            let fail = |expected: u32, found: u32| {
+                Err(Error::at(
+                    Reason::WaveRange,
+                    SectionId::Waves,
+                    wave_id,
+                    u64::from(expected),
+                    u64::from(found),
+                ))
+            };
+            if wave_id >= last_wave {
+                return fail(end, next);
+            }
+            let w = self.p.waves.get(wave_id)?;
+            if w.first_step != next || w.steps == 0 || w.steps > end - next {
+                return fail(next, w.first_step);
+            }
+            // Waves are counted from 1 so that 0 means "never".
+            self.wave(wave_id, w, wave_id - self.plan.waves[0] + 1)?;
+            next += w.steps;
+            wave_id += 1;
+        }
+        self.finish_entry(id, e)?;
+        Ok(wave_id)
+    }
+
+    fn list(&self, range: [u32; 2], wave: u32) -> Result<impl Iterator<Item = u32> + use<>, Error>
+    where
+        Self: Sized,
+    {
+        // Copied out by index: the live set is changed while the list is walked.
+        let first = self.plan.lists[0].checked_add(range[0]);
+        let fits = range[0].checked_add(range[1]).is_some_and(|e| e <= self.plan.lists[1]);
+        match first.filter(|_| fits) {
+            Some(first) => Ok(first..first + range[1]),
+            None => Err(Error::at(
+                Reason::PlanRange,
+                SectionId::Waves,
+                wave,
+                u64::from(self.plan.lists[1]),
+                u64::from(range[0]) + u64::from(range[1]),
+            )),
+        }
+    }
+
+    fn wave(&mut self, id: u32, w: &Wave, stamp: u32) -> Check {
+        let first = self.p.steps.get(w.first_step)?;
+        let edge = first.kind != step_kind::OP;
+        let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Waves, id, expected, found));
+        if edge && w.steps != 1 {
+            return fail(Reason::WaveRange, 1, u64::from(w.steps));
+        }
+        if first.kind == step_kind::ELSE && (w.defs[1] != 0 || w.kills[1] != 0) {
+            return fail(Reason::KilledDead, 0, u64::from(w.kills[1]));
+        }
+        // The edges of a region belong to the outside: `End` leaves first, `If` and `Loop` enter last.
+        if first.kind == step_kind::END {
+            self.end_region(w.first_step, first, stamp)?;
+        }
+        let depth = self.depth;
+        for i in self.list(w.defs, id)? {
+            let slot = *self.p.slot_lists.get(i)?;
+            if self.p.arena(self.plan, self.p.slot(self.plan, slot)?.arena)?.space != space::WORK {
+                return fail(Reason::Space, u64::from(space::WORK), u64::from(slot));
+            }
+            self.insert(slot, depth, NONE, 0)?;
+            if let Some(n) = self.inner.get_mut(depth) {
+                *n += 1;
+            }
+        }
+        for (step_id, s) in self.p.steps.range(w.first_step, w.steps)? {
+            self.steps = self.steps.saturating_add(self.times);
+            match s.kind {
+                step_kind::OP => self.op(step_id, s, stamp)?,
+                step_kind::IF | step_kind::LOOP if edge => self.begin_region(step_id, s, stamp)?,
+                step_kind::ELSE if edge => self.second_arm(step_id, s)?,
+                step_kind::END if edge => {}
+                _ => return fail(Reason::WaveRange, u64::from(step_id), u64::from(w.first_step)),
+            }
+        }
+        for i in self.list(w.kills, id)? {
+            self.kill(*self.p.slot_lists.get(i)?, depth)?;
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self, id: u32, depth: usize) -> Check {
+        let slot = self.p.slot(self.plan, id)?;
+        let fail = |found: u64| Err(Error::at(Reason::KilledDead, SectionId::Slots, id, depth as u64, found));
+        let Ok(at) = self.find(slot) else { return fail(u64::MAX) };
+        let l = *self.get(at)?;
+        if l.slot != id || usize::from(l.depth) != depth {
+            return fail(u64::from(l.depth));
+        }
+        if self.p.arena(self.plan, l.arena)?.space != space::WORK {
+            return fail(u64::from(l.arena));
+        }
+        if l.holds != NONE {
+            let v = self.p.values.get(l.holds)?;
+            if v.role == role::INPUT && v.flags & value_flag::KEEP != 0 {
+                return fail(u64::from(l.holds));
+            }
+        }
+        self.remove(at);
+        // Input slots are not counted: they may live to the end of the entry.
+        if let Some(n) = self.inner.get_mut(depth) {
+            *n = n.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    fn op(&mut self, id: u32, s: &Step, stamp: u32) -> Check {
+        for (i, v) in self.p.step_inputs(s)?.enumerate().filter(|(_, v)| *v != NONE) {
+            let in_place = s.in_place.iter().any(|f| usize::from(*f) == i + 1);
+            self.read(id, v, stamp, !in_place)?;
+        }
+        for (o, from) in s.in_place.iter().enumerate().filter(|(_, f)| **f != 0) {
+            let x = self.p.step_inputs(s)?.nth(usize::from(*from) - 1).unwrap_or(NONE);
+            let y = self.p.step_outputs(s)?.nth(o).unwrap_or(NONE);
+            let slot = |v: u32| self.p.value_slot(self.plan, self.p.values.get(v)?.root);
+            let (a, b) = (slot(x)?, slot(y)?);
+            if a != b || a == NONE {
+                return Err(Error::at(Reason::InPlace, SectionId::Steps, id, u64::from(a), u64::from(b)));
+            }
+        }
+        for v in self.p.step_outputs(s)? {
+            self.write(id, v, stamp)?;
+        }
+        self.scratch_and_cost(id, s, stamp)
+    }
+
+    fn scratch_and_cost(&mut self, id: u32, s: &Step, stamp: u32) -> Check {
+        let sig = self.p.signatures.get(s.link)?;
+        let Some(op) = op::find(self.ops, sig.op, sig.version) else {
+            return Err(Error::at(Reason::UnknownOp, SectionId::Steps, id, 0, u64::from(sig.op)));
+        };
+        let mut inputs: Vec<Option<Shape>, MAX_INPUTS> = Vec::new();
+        let mut outputs: Vec<Shape, MAX_OUTPUTS> = Vec::new();
+        let mut dtypes: Vec<DType, { MAX_INPUTS + MAX_OUTPUTS }> = Vec::new();
+        for v in self.p.step_inputs(s)? {
+            let shape = if v == NONE { None } else { Some(self.shape(self.p.values.get(v)?, v)?) };
+            let _ = inputs.push(shape);
+        }
+        for v in self.p.step_outputs(s)? {
+            let _ = outputs.push(self.shape(self.p.values.get(v)?, v)?);
+        }
+        for c in sig.dtypes.iter().take(inputs.len() + outputs.len()) {
+            let _ = dtypes.push(DType::from_code(*c).unwrap_or(DType::I8));
+        }
+        let shapes = StepShapes {
+            attrs: self.p.step_attrs(id, s)?,
+            inputs: &inputs,
+            outputs: &outputs,
+            dtypes: &dtypes,
+        };
+        self.work = self.work.plus((op.cost)(&shapes).times(self.times));
+        let class = ScratchClass::from_code(s.scratch).unwrap_or(ScratchClass::None);
+        let need = if class == ScratchClass::None { 0 } else { (op.scratch)(&shapes, class) };
+        let slot = self.p.scratch_slot(self.plan, id)?;
+        let fail = |reason, found| Err(Error::at(reason, SectionId::ScratchSlots, id, need, found));
+        if need == 0 {
+            return if slot == NONE { Ok(()) } else { fail(Reason::NoSlot, u64::from(slot)) };
+        }
+        if slot == NONE {
+            return fail(Reason::NoSlot, u64::from(slot));
+        }
+        let record = self.p.slot(self.plan, slot)?;
+        if record.bytes < need {
+            return fail(Reason::SlotSize, record.bytes);
+        }
+        let at = match self.find(record) {
+            Ok(at) if self.live.get(at).is_some_and(|l| l.slot == slot) => at,
+            _ => return fail(Reason::Unwritten, u64::from(slot)),
+        };
+        let depth = self.depth;
+        let l = self.get(at)?;
+        // Scratch belongs to one step of one wave: a slot that holds or held anything else is refused.
+        if l.holds != NONE || usize::from(l.depth) != depth {
+            return fail(Reason::Clobbered, u64::from(l.holds));
+        }
+        if l.write_wave == stamp {
+            return fail(Reason::WriteAfterWrite, u64::from(slot));
+        }
+        (l.write_wave, l.write_parts, l.written) = (stamp, WHOLE, 0);
+        Ok(())
+    }
+
+    // ---- regions ----
+
+    fn begin_region(&mut self, id: u32, s: &Step, stamp: u32) -> Check {
+        let (program, mut inputs) = (self.p, self.p.step_inputs(s)?);
+        let edge_inputs = if s.kind == step_kind::IF { 1 } else { 2 };
+        for v in inputs.by_ref().take(edge_inputs).filter(|v| *v != NONE) {
+            self.read(id, v, stamp, true)?;
+        }
+        let times = self.times;
+        if s.kind == step_kind::IF {
+            self.clear_results(id, s)?;
+        } else {
+            for (before, after) in inputs.zip(program.step_outputs(s)?) {
+                self.read(id, before, stamp, true)?;
+                let (a, b) = (program.value_slot(self.plan, before)?, program.value_slot(self.plan, after)?);
+                if a != b {
+                    return Err(Error::at(Reason::InPlace, SectionId::Steps, id, u64::from(a), u64::from(b)));
+                }
+                self.may_write(id, before, after)?;
+            }
+            let trips = self.exprs.get(s.max_trips as usize).copied().unwrap_or(u64::MAX);
+            self.times = times.saturating_mul(trips);
+        }
+        // The depth was bounded in the first pass.
+        let _ = self.frames.push(Frame { step: id, times });
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// A region that writes `after` over `before` must itself be allowed to: by depth, or by listing.
+    fn may_write(&mut self, id: u32, before: u32, after: u32) -> Check {
+        let at = self.live_of(before, self.p.values.get(before)?)?;
+        let depth = usize::from(self.get(at)?.depth);
+        if depth < self.depth && !self.listed(depth, after)? && !self.listed(depth, before)? {
+            return Err(Error::at(Reason::NotListed, SectionId::Steps, id, depth as u64, u64::from(after)));
+        }
+        Ok(())
+    }
+
+    /// Results of an `If` count as unwritten at the start of each arm.
+    fn clear_results(&mut self, id: u32, s: &Step) -> Check {
+        for v in self.p.step_outputs(s)? {
+            self.may_write(id, v, v)?;
+            let at = self.live_of(v, self.p.values.get(v)?)?;
+            let l = self.get(at)?;
+            (l.holds, l.written, l.parts) = (NONE, 0, 0);
+        }
+        Ok(())
+    }
+
+    /// Every result of an `If` is written at the end of an arm.
+    fn results_written(&mut self, id: u32, s: &Step) -> Check {
+        for v in self.p.step_outputs(s)? {
+            let at = self.live_of(v, self.p.values.get(v)?)?;
+            let l = self.get(at)?;
+            if l.holds != v || !l.complete() {
+                return Err(Error::at(
+                    Reason::Unwritten,
+                    SectionId::Steps,
+                    id,
+                    u64::from(v),
+                    u64::from(l.holds),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn nothing_left(&self, id: u32) -> Check {
+        match self.inner.get(self.depth) {
+            Some(0) => Ok(()),
+            n => Err(Error::at(Reason::Leak, SectionId::Steps, id, 0, n.map_or(u64::MAX, |n| u64::from(*n)))),
+        }
+    }
+
+    fn second_arm(&mut self, id: u32, _: &Step) -> Check {
+        self.nothing_left(id)?;
+        let Some(f) = self.frames.last() else {
+            return Err(Error::at(Reason::Region, SectionId::Steps, id, 1, 0));
+        };
+        let open = self.p.steps.get(f.step)?;
+        self.results_written(id, open)?;
+        // Clearing is a write of the arm, seen from the outside: the frame itself lists it.
+        for v in self.p.step_outputs(open)? {
+            let at = self.live_of(v, self.p.values.get(v)?)?;
+            let l = self.get(at)?;
+            (l.holds, l.written, l.parts) = (NONE, 0, 0);
+        }
+        Ok(())
+    }
+
+    fn end_region(&mut self, id: u32, _: &Step, _stamp: u32) -> Check {
+        self.nothing_left(id)?;
+        let Some(f) = self.frames.pop() else {
+            return Err(Error::at(Reason::Region, SectionId::Steps, id, 1, 0));
+        };
+        self.depth = self.depth.saturating_sub(1);
+        self.times = f.times;
+        let open = self.p.steps.get(f.step)?;
+        if open.kind == step_kind::IF {
+            return self.results_written(id, open);
+        }
+        for (before, after) in self.p.step_inputs(open)?.skip(2).zip(self.p.step_outputs(open)?) {
+            let at = self.live_of(before, self.p.values.get(before)?)?;
+            let l = self.get(at)?;
+            if l.holds != after || !l.complete() {
+                let (expected, found) = (u64::from(after), u64::from(l.holds));
+                return Err(Error::at(Reason::Unwritten, SectionId::Steps, id, expected, found));
+            }
+            // What a trip wrote is what the next one, or the code behind the loop, reads.
+            (l.holds, l.written, l.parts) = (before, WHOLE, 0);
+        }
+        Ok(())
+    }
+
+    fn finish_entry(&mut self, id: u32, e: &Entry) -> Check {
+        let fail = |reason, expected: u32, found: u32| {
+            Err(Error::at(reason, SectionId::Entries, id, u64::from(expected), u64::from(found)))
+        };
+        for value in self.p.entry_outputs(e)? {
+            let v = self.p.values.get(value)?;
+            if space_of(v.role).is_none() {
+                continue;
+            }
+            let at = self.live_of(value, v)?;
+            let l = self.get(at)?;
+            if l.holds != v.root || !l.complete() {
+                let reason = if l.holds == NONE { Reason::Unwritten } else { Reason::Clobbered };
+                return fail(reason, v.root, l.holds);
+            }
+        }
+        let mut derived = 0;
+        for i in 0..self.count {
+            let l = *self.get(i)?;
+            let arena = self.p.arena(self.plan, l.arena)?;
+            if arena.space == space::WORK {
+                continue;
+            }
+            // Persistent slots end as they began: holding their own value.
+            if !l.complete()
+                || l.holds == NONE
+                || space_of(self.p.values.get(l.holds)?.role) != Some(arena.space)
+            {
+                return fail(Reason::Unwritten, l.holds, l.slot);
+            }
+            derived += u32::from(arena.space == space::DERIVED);
+        }
+        if self.prepare {
+            let all =
+                self.p.values.iter().filter(|(_, v)| v.role == role::DERIVED && v.view == view::NONE).count();
+            if derived as usize != all {
+                return fail(Reason::Derived, all as u32, derived);
+            }
+        }
+        Ok(())
+    }
+}
