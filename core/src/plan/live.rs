@@ -50,7 +50,15 @@ pub(super) fn space_of(v: &Value, id: u32) -> Result<Option<u32>, Error> {
         role::PARAM => Some(space::PARAM),
         role::DERIVED => Some(space::DERIVED),
         role::CONSTANT | role::WEIGHT => None,
-        code => return Err(Error::at(Reason::Code, SectionId::Values, id, u64::from(role::DERIVED), code.into())),
+        code => {
+            return Err(Error::at(
+                Reason::Code,
+                SectionId::Values,
+                id,
+                u64::from(role::DERIVED),
+                code.into(),
+            ));
+        }
     })
 }
 
@@ -203,7 +211,9 @@ fn entry_regions(program: &Program<'_>, steps: &mut [StepInfo], first: u32, end:
     let mut open: Vec<u32, MAX_DEPTH> = Vec::new();
     for id in first..end {
         let step = program.steps.get(id)?;
-        let fail = |reason, expected: u32| Error::at(reason, SectionId::Steps, id, expected.into(), step.link.into());
+        let fail = |reason, expected: u32| {
+            Error::at(reason, SectionId::Steps, id, expected.into(), step.link.into())
+        };
         match step.kind {
             step_kind::OP => continue,
             step_kind::IF | step_kind::LOOP => {
@@ -306,7 +316,13 @@ pub(super) fn ranges(program: &Program<'_>, steps: &[StepInfo], units: &mut [Uni
             }
             match step.kind {
                 step_kind::IF | step_kind::LOOP => {
-                    let deep = Error::at(Reason::Depth, SectionId::Steps, id, MAX_DEPTH as u64, MAX_DEPTH as u64 + 1);
+                    let deep = Error::at(
+                        Reason::Depth,
+                        SectionId::Steps,
+                        id,
+                        MAX_DEPTH as u64,
+                        MAX_DEPTH as u64 + 1,
+                    );
                     open.push(id + 1).map_err(|_| deep)?;
                 }
                 step_kind::ELSE => {

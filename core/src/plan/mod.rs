@@ -1,2 +1,596 @@
 //! Memory planning on slices that the caller owns.
+//!
+//! [`plan`] turns a program into the records of one memory plan: which values share a slot ([`live`]), which steps
+//! may run side by side ([`waves`]), from which wave to which each slot is needed, and where it lies
+//! ([`offsets`]). The result satisfies what [`crate::schedule::verify()`] proves, as long as the program itself
+//! does; a program that does not gets an error here or there.
+//!
+//! The compiler plans the program it has just written; a host may do the same at open for the sizes at hand.
+
+mod live;
 pub mod offsets;
+mod waves;
+
+use crate::dtype::DType;
+use crate::op::{self, OpDescriptor, ScratchClass, StepShapes};
+use crate::schedule::error::{Error, Reason};
+use crate::schedule::expr::evaluate;
+use crate::schedule::program::Program;
+use crate::schedule::record::*;
+use crate::shape::Shape;
+use crate::{MAX_INPUTS, MAX_OUTPUTS, NONE};
+use heapless::Vec;
+pub use live::Unit;
+use offsets::{Block, Placed, Room};
+
+/// What kind of plan is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// [`profile`] code. `MCU` plans have one step a wave, which takes the least memory; the others put as many
+    /// steps in a wave as have no hazards among them.
+    pub profile: u32,
+    /// Alignment of slots in bytes, a power of two of at least 8.
+    pub align: u32,
+    /// Most comparisons of two blocks while offsets are improved, over all entries. 10^7 take some ten
+    /// milliseconds on a desktop; small and easy programs use a fraction.
+    pub effort: u64,
+}
+
+impl Options {
+    /// For hosts and GPUs: waves, 64-byte alignment.
+    pub const DESKTOP: Options = Options { profile: profile::DESKTOP, align: 64, effort: 20_000_000 };
+    /// For microcontrollers: one step a wave, 8-byte alignment.
+    pub const MCU: Options = Options { profile: profile::MCU, align: 8, effort: 50_000_000 };
+}
+
+/// How long the slices of [`Workspace`] and [`Output`] must be, field by field. See [`required`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each field is the length of the slices named here
+pub struct Sizes {
+    /// [`Workspace::exprs`].
+    pub exprs: usize,
+    /// [`Workspace::units`] and [`Output::value_slots`].
+    pub values: usize,
+    /// [`Workspace::steps`], [`Output::scratch_slots`] and [`Output::waves`].
+    pub steps: usize,
+    /// [`Output::slots`], and the workspace fields `blocks`, `order`, `trial`, `best`, `keys`, `placed`.
+    pub slots: usize,
+    /// [`Output::slot_lists`].
+    pub slot_lists: usize,
+    /// [`Output::arenas`].
+    pub arenas: usize,
+    /// [`Workspace::loads`].
+    pub loads: usize,
+}
+
+/// How long the slices for planning this program must be. What is used is no more than this.
+pub fn required(program: &Program<'_>) -> Sizes {
+    let (values, steps) = (program.values.len(), program.steps.len());
+    let slots = values.saturating_add(steps);
+    Sizes {
+        exprs: program.exprs.len(),
+        values,
+        steps,
+        slots,
+        slot_lists: slots.saturating_mul(2),
+        arenas: 4,
+        loads: steps.saturating_add(2),
+    }
+}
+
+/// Memory that planning works in; contents do not matter. Lengths: [`required`].
+#[derive(Debug)]
+#[allow(missing_docs)] // one purpose: room
+pub struct Workspace<'a> {
+    pub exprs: &'a mut [u64],
+    pub units: &'a mut [Unit],
+    pub steps: &'a mut [StepInfo],
+    pub blocks: &'a mut [Block],
+    pub order: &'a mut [u32],
+    pub trial: &'a mut [u32],
+    pub keys: &'a mut [u64],
+    pub best: &'a mut [u64],
+    pub placed: &'a mut [Placed],
+    pub loads: &'a mut [u64],
+}
+
+/// Where the records of the plan go. Lengths: [`required`]; [`Planned`] says how many records each slice holds
+/// afterwards. Numbers in the records count from the start of these slices, as the format wants it.
+#[derive(Debug)]
+pub struct Output<'a> {
+    /// Slots: work, then state, param, derived, each in the order of value ids.
+    pub slots: &'a mut [Slot],
+    /// One for each value.
+    pub value_slots: &'a mut [u32],
+    /// One for each step.
+    pub scratch_slots: &'a mut [u32],
+    /// Waves.
+    pub waves: &'a mut [Wave],
+    /// Slots that waves define and kill.
+    pub slot_lists: &'a mut [u32],
+    /// Work, state, param, derived; only those that hold something. Names are left empty.
+    pub arenas: &'a mut [Arena],
+}
+
+/// What the planner knows about one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StepInfo {
+    /// Its wave.
+    wave: u32,
+    /// For steps that open an arm or a body: the one around it, as 1 + the step that opens that, or 0.
+    parent: u32,
+}
+
+/// A finished plan: how many records there are, and how good it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Records in [`Output::slots`].
+    pub slots: u32,
+    /// Records in [`Output::waves`].
+    pub waves: u32,
+    /// Records in [`Output::slot_lists`].
+    pub slot_lists: u32,
+    /// Records in [`Output::arenas`].
+    pub arenas: u32,
+    /// Bytes of the work arena that slots in use take, at most [`Arena::bytes`].
+    pub peak: u64,
+    /// Largest sum of live work bytes (each slot rounded up to the alignment, scratch included) over the waves.
+    pub lower_bound: u64,
+    /// Live ranges that verification needs room for: [`Header::max_live`] must be at least this.
+    pub max_live: u32,
+}
+
+impl Planned {
+    /// The plan record, where `first` says how long the plan tables of the blob are before these records are
+    /// appended. `name` and the bounds (one for each symbol) are the caller's.
+    pub fn record(&self, options: &Options, name: Text, symbols: u32, first: &FirstRecords) -> Plan {
+        Plan {
+            name,
+            profile: options.profile,
+            align: options.align,
+            bounds: [first.bounds, symbols],
+            arenas: [first.arenas, self.arenas],
+            slots: [first.slots, self.slots],
+            waves: [first.waves, self.waves],
+            lists: [first.slot_lists, self.slot_lists],
+            value_slots: first.value_slots,
+            scratch_slots: first.scratch_slots,
+            lower_bound: self.lower_bound,
+            reserved: 0,
+        }
+    }
+}
+
+/// Lengths of the plan tables of a blob before a plan is appended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // each field is the table of its name
+pub struct FirstRecords {
+    pub bounds: u32,
+    pub arenas: u32,
+    pub slots: u32,
+    pub waves: u32,
+    pub slot_lists: u32,
+    pub value_slots: u32,
+    pub scratch_slots: u32,
+}
+
+/// Plans the memory of `program` for sizes of at most `symbols_high[s]` for symbol `s` (for counters: the most
+/// trips less one). The plan tables of the program, if it has any, are not looked at. `ops` must describe the ops
+/// of all steps with scratch.
+///
+/// Slots have at least the bytes of their values at those sizes, and at least 4; views get no slot but use that of
+/// their root. A value that nothing uses has a slot too, which shares its memory with others.
+///
+/// The same arguments give the same plan. Time: O(n²) in the number of slots, and [`Options::effort`].
+///
+/// # Errors
+///
+/// What is wrong with the program where that is in the way of planning: ids out of their tables, sizes that do
+/// not fit 63 bits in sum, regions that do not match, a value read that nothing wrote before, a value used by two
+/// entries, in-place results over constants, persistent or kept values. [`Reason::BufferSize`] where a slice is
+/// shorter than [`required`], [`Reason::Alignment`] and [`Reason::Code`] for options that cannot be.
+///
+/// # Example
+///
+/// ```
+/// use serinette_core::plan::{Options, Output, Planned, StepInfo, Unit, Workspace, offsets, plan, required};
+/// use serinette_core::schedule::{Error, Program, record::*};
+/// # use bytemuck::Zeroable;
+///
+/// /// The records of a plan, as they are appended to a blob.
+/// struct Tables {
+///     slots: Vec<Slot>,
+///     value_slots: Vec<u32>,
+///     scratch_slots: Vec<u32>,
+///     waves: Vec<Wave>,
+///     slot_lists: Vec<u32>,
+///     arenas: Vec<Arena>,
+/// }
+///
+/// fn plan_on_the_heap(program: &Program<'_>, symbols_high: &[u64]) -> Result<(Planned, Tables), Error> {
+///     let n = required(program);
+///     let mut t = Tables {
+///         slots: vec![Slot::zeroed(); n.slots],
+///         value_slots: vec![0; n.values],
+///         scratch_slots: vec![0; n.steps],
+///         waves: vec![Wave::zeroed(); n.steps],
+///         slot_lists: vec![0; n.slot_lists],
+///         arenas: vec![Arena::zeroed(); n.arenas],
+///     };
+///     let mut work = Workspace {
+///         exprs: &mut vec![0; n.exprs],
+///         units: &mut vec![Unit::default(); n.values],
+///         steps: &mut vec![StepInfo::default(); n.steps],
+///         blocks: &mut vec![offsets::Block::default(); n.slots],
+///         order: &mut vec![0; n.slots],
+///         trial: &mut vec![0; n.slots],
+///         keys: &mut vec![0; n.slots],
+///         best: &mut vec![0; n.slots],
+///         placed: &mut vec![offsets::Placed::default(); n.slots],
+///         loads: &mut vec![0; n.loads],
+///     };
+///     let mut out = Output {
+///         slots: &mut t.slots,
+///         value_slots: &mut t.value_slots,
+///         scratch_slots: &mut t.scratch_slots,
+///         waves: &mut t.waves,
+///         slot_lists: &mut t.slot_lists,
+///         arenas: &mut t.arenas,
+///     };
+///     let ops = serinette_core::op::ALL;
+///     let planned = plan(program, ops, symbols_high, &Options::DESKTOP, &mut work, &mut out)?;
+///     t.slots.truncate(planned.slots as usize);
+///     t.waves.truncate(planned.waves as usize);
+///     t.slot_lists.truncate(planned.slot_lists as usize);
+///     t.arenas.truncate(planned.arenas as usize);
+///     Ok((planned, t))
+/// }
+/// ```
+pub fn plan(
+    program: &Program<'_>,
+    ops: &[&'static OpDescriptor],
+    symbols_high: &[u64],
+    options: &Options,
+    work: &mut Workspace<'_>,
+    out: &mut Output<'_>,
+) -> Result<Planned, Error> {
+    if options.profile > profile::MCU {
+        return Err(Error::header(Reason::Code, 0, profile::MCU.into(), options.profile.into()));
+    }
+    if options.align < 8 || !options.align.is_power_of_two() {
+        return Err(Error::header(Reason::Alignment, 0, 8, options.align.into()));
+    }
+    let sizes = required(program);
+    let mut work = Workspace {
+        exprs: cut(work.exprs, sizes.exprs)?,
+        units: cut(work.units, sizes.values)?,
+        steps: cut(work.steps, sizes.steps)?,
+        blocks: cut(work.blocks, sizes.slots)?,
+        order: cut(work.order, sizes.slots)?,
+        trial: cut(work.trial, sizes.slots)?,
+        keys: cut(work.keys, sizes.slots)?,
+        best: cut(work.best, sizes.slots)?,
+        placed: cut(work.placed, sizes.slots)?,
+        loads: cut(work.loads, sizes.loads)?,
+    };
+    let mut out = Output {
+        slots: cut(out.slots, sizes.slots)?,
+        value_slots: cut(out.value_slots, sizes.values)?,
+        scratch_slots: cut(out.scratch_slots, sizes.steps)?,
+        waves: cut(out.waves, sizes.steps)?,
+        slot_lists: cut(out.slot_lists, sizes.slot_lists)?,
+        arenas: cut(out.arenas, sizes.arenas)?,
+    };
+
+    evaluate(program, symbols_high, work.exprs)?;
+    work.steps.fill(StepInfo::default());
+    live::regions(program, work.steps)?;
+    live::share(program, work.exprs, work.units)?;
+    let single = options.profile == profile::MCU;
+    let waves = waves::build(program, work.units, work.steps, out.waves, single)?;
+    live::ranges(program, work.steps, work.units)?;
+
+    let mut builder = Builder { program, ops, align: options.align.into(), slots: 0, blocks: 0, total: 0 };
+    builder.work_slots(&mut work, &mut out)?;
+    let (work_blocks, work_slots) = (builder.blocks, builder.slots);
+    let mut arenas = ArenaTable { count: 0, align: options.align.into() };
+    let blocks = work.blocks.get_mut(..work_blocks).unwrap_or(&mut []);
+    let room = Room {
+        order: work.order,
+        trial: work.trial,
+        keys: work.keys,
+        best: work.best,
+        placed: work.placed,
+        loads: work.loads,
+    };
+    let packed = pack_entries(blocks, options.effort, room);
+    for b in blocks.iter() {
+        if let Some(s) = out.slots.get_mut(b.slot as usize) {
+            s.offset = b.offset;
+        }
+    }
+    if work_slots > 0 {
+        let slots = out.slots.get(..work_slots).unwrap_or(&[]);
+        let end = slots.iter().map(|s| s.offset.saturating_add(s.bytes)).max().unwrap_or(0);
+        arenas.add(out.arenas, space::WORK, end.max(packed.peak));
+    }
+    for (role, space) in
+        [(role::STATE, space::STATE), (role::PARAM, space::PARAM), (role::DERIVED, space::DERIVED)]
+    {
+        let before = builder.slots;
+        let end = builder.persistent_slots(work.units, &mut out, role, arenas.count)?;
+        if builder.slots > before {
+            arenas.add(out.arenas, space, end);
+        }
+    }
+    let persistent = builder.slots - work_slots;
+    let lists = wave_lists(blocks, program, work.steps, out.waves.get_mut(..waves), out.slot_lists);
+    Ok(Planned {
+        slots: builder.slots as u32,
+        waves: waves as u32,
+        slot_lists: lists,
+        arenas: arenas.count,
+        peak: packed.peak,
+        lower_bound: packed.lower_bound,
+        max_live: packed.most.saturating_add(persistent as u32),
+    })
+}
+
+/// The first `length` elements of a caller's slice.
+fn cut<T>(slice: &mut [T], length: usize) -> Result<&mut [T], Error> {
+    let found = slice.len() as u64;
+    slice.get_mut(..length).ok_or(Error::header(Reason::BufferSize, 0, length as u64, found))
+}
+
+/// Numbers slots and collects the blocks to be packed.
+struct Builder<'a, 'p> {
+    program: &'a Program<'p>,
+    ops: &'a [&'static OpDescriptor],
+    align: u64,
+    slots: usize,
+    blocks: usize,
+    /// Sum of all bytes so far: kept below 2^63, so that no address can overflow.
+    total: u64,
+}
+
+impl Builder<'_, '_> {
+    /// A new slot; gives its number and its bytes rounded up to the alignment.
+    fn slot(&mut self, slots: &mut [Slot], arena: u32, bytes: u64, offset: u64) -> Result<(u32, u64), Error> {
+        let overflow =
+            Error::at(Reason::Overflow, SectionId::Slots, self.slots as u32, i64::MAX as u64, bytes);
+        // Whole words, and no empty ranges: those would have no place among the others.
+        let bytes = bytes.max(4).checked_next_multiple_of(4).ok_or(overflow)?;
+        let aligned = bytes.checked_next_multiple_of(self.align).ok_or(overflow)?;
+        self.total = self.total.checked_add(aligned).filter(|t| *t <= i64::MAX as u64).ok_or(overflow)?;
+        let number = self.slots as u32;
+        *slots.get_mut(self.slots).ok_or(overflow)? = Slot { arena, reserved: 0, offset, bytes };
+        self.slots += 1;
+        Ok((number, aligned))
+    }
+
+    fn block(&mut self, blocks: &mut [Block], block: Block) {
+        // There are as many blocks as slots at most, and the slices are equally long.
+        if let Some(b) = blocks.get_mut(self.blocks) {
+            *b = block;
+            self.blocks += 1;
+        }
+    }
+
+    /// Slots of inputs, intermediates and outputs in the order of the values, then of scratch.
+    fn work_slots(&mut self, work: &mut Workspace<'_>, out: &mut Output<'_>) -> Result<(), Error> {
+        out.value_slots.fill(NONE);
+        out.scratch_slots.fill(NONE);
+        for id in 0..self.program.values.len() as u32 {
+            let v = self.program.values.get(id)?;
+            if v.view != view::NONE || live::space_of(v, id)? != Some(space::WORK) {
+                continue;
+            }
+            let representative = live::find(work.units, id)?;
+            let u = live::unit(work.units, representative)?;
+            if u.slot == NONE {
+                let (slot, bytes) = self.slot(out.slots, 0, u.bytes, 0)?;
+                u.slot = slot;
+                if u.entry != NONE {
+                    let b = self.unit_block(u, bytes, work.steps)?;
+                    self.block(work.blocks, b);
+                }
+            }
+            if let Some(s) = out.value_slots.get_mut(id as usize) {
+                *s = u.slot;
+            }
+        }
+        for entry in 0..self.program.entries.len() as u32 {
+            let e = self.program.entries.get(entry)?;
+            for id in e.first_step..e.first_step.saturating_add(e.steps) {
+                let need = self.scratch(work.exprs, id)?;
+                if need == 0 {
+                    continue;
+                }
+                let (slot, bytes) = self.slot(out.slots, 0, need, 0)?;
+                if let Some(s) = out.scratch_slots.get_mut(id as usize) {
+                    *s = slot;
+                }
+                let wave = wave_of(work.steps, id) - wave_of(work.steps, e.first_step);
+                let (first, last, offset) = (wave, wave, 0);
+                let b = Block { first, last, bytes, offset, slot, entry, defined: true, killed: true };
+                self.block(work.blocks, b);
+            }
+        }
+        Ok(())
+    }
+
+    /// The waves, counted from the entry's first, in which a unit needs its slot.
+    fn unit_block(&self, u: &Unit, bytes: u64, steps: &[StepInfo]) -> Result<Block, Error> {
+        let e = self.program.entries.get(u.entry)?;
+        let base = wave_of(steps, e.first_step);
+        let end = e.first_step.saturating_add(e.steps);
+        // An input that nothing uses stays as it is.
+        let killed = u.used && !u.kept;
+        let last_step = if killed { u.last } else { end };
+        let last = wave_of(steps, last_step.min(end.saturating_sub(1)));
+        let first = wave_of(steps, u.first.min(end.saturating_sub(1)));
+        let relative = |wave: u32| if e.steps == 0 { 0 } else { wave.saturating_sub(base) };
+        Ok(Block {
+            first: relative(first),
+            last: relative(last),
+            bytes,
+            offset: 0,
+            slot: u.slot,
+            entry: u.entry,
+            defined: !u.input,
+            killed,
+        })
+    }
+
+    /// Slots of the values of one persistent role, one after the other; gives the end of the last.
+    fn persistent_slots(
+        &mut self,
+        units: &mut [Unit],
+        out: &mut Output<'_>,
+        role: u8,
+        arena: u32,
+    ) -> Result<u64, Error> {
+        let mut end = 0u64;
+        for id in 0..self.program.values.len() as u32 {
+            let v = self.program.values.get(id)?;
+            if v.role != role || v.view != view::NONE {
+                continue;
+            }
+            let bytes = live::unit(units, id)?.bytes;
+            let (slot, aligned) = self.slot(out.slots, arena, bytes, end)?;
+            // The sum of all slots fits.
+            end += aligned;
+            if let Some(s) = out.value_slots.get_mut(id as usize) {
+                *s = slot;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Bytes of scratch of a step.
+    fn scratch(&self, exprs: &[u64], id: u32) -> Result<u64, Error> {
+        let p = self.program;
+        let step = p.steps.get(id)?;
+        let fail = |reason, expected, found| Error::at(reason, SectionId::Steps, id, expected, found);
+        let unknown = fail(Reason::Code, ScratchClass::Fast as u64, step.scratch.into());
+        let class = ScratchClass::from_code(step.scratch).ok_or(unknown)?;
+        if class == ScratchClass::None || step.kind != step_kind::OP {
+            return Ok(0);
+        }
+        let sig = p.signatures.get(step.link)?;
+        let code = u64::from(sig.op) << 16 | u64::from(sig.version);
+        let op = op::find(self.ops, sig.op, sig.version).ok_or(fail(Reason::UnknownOp, 0, code))?;
+        let many =
+            fail(Reason::OperandCount, MAX_INPUTS as u64, u64::from(step.inputs) + u64::from(step.outputs));
+        let mut inputs: Vec<Option<Shape>, MAX_INPUTS> = Vec::new();
+        let mut outputs: Vec<Shape, MAX_OUTPUTS> = Vec::new();
+        let mut dtypes: Vec<DType, { MAX_INPUTS + MAX_OUTPUTS }> = Vec::new();
+        for v in p.step_inputs(step)? {
+            let shape = match v {
+                NONE => None,
+                v => Some(live::shape_of(p, exprs, v, p.values.get(v)?)?),
+            };
+            inputs.push(shape).map_err(|_| many)?;
+        }
+        for v in p.step_outputs(step)? {
+            outputs.push(live::shape_of(p, exprs, v, p.values.get(v)?)?).map_err(|_| many)?;
+        }
+        for c in sig.dtypes.iter().take(inputs.len() + outputs.len()) {
+            // An absent operand has no type; its place is kept, and no formula looks at it.
+            dtypes.push(DType::from_code(*c).unwrap_or(DType::I8)).map_err(|_| many)?;
+        }
+        let attrs = p.step_attrs(id, step)?;
+        Ok((op.scratch)(&StepShapes { attrs, inputs: &inputs, outputs: &outputs, dtypes: &dtypes }, class))
+    }
+}
+
+fn wave_of(steps: &[StepInfo], step: u32) -> u32 {
+    steps.get(step as usize).map_or(0, |s| s.wave)
+}
+
+/// Appends arena records.
+struct ArenaTable {
+    count: u32,
+    align: u64,
+}
+
+impl ArenaTable {
+    fn add(&mut self, arenas: &mut [Arena], space: u32, bytes: u64) {
+        if let Some(a) = arenas.get_mut(self.count as usize) {
+            let bytes = bytes.saturating_add(7) & !7;
+            *a = Arena { name: Text::default(), space, reserved: 0, bytes, align: self.align };
+            self.count += 1;
+        }
+    }
+}
+
+/// What packing all entries gave.
+struct Packed {
+    peak: u64,
+    lower_bound: u64,
+    /// Most blocks live in one wave.
+    most: u32,
+}
+
+/// Packs the blocks of each entry; entries do not run at the same time, so they share all memory.
+fn pack_entries(blocks: &mut [Block], effort: u64, mut room: Room<'_>) -> Packed {
+    blocks.sort_unstable_by_key(|b| (b.entry, b.slot));
+    let mut packed = Packed { peak: 0, lower_bound: 0, most: 0 };
+    let mut entries = 0;
+    for entry in blocks.chunk_by(|a, b| a.entry == b.entry) {
+        entries += 1;
+        packed.lower_bound = packed.lower_bound.max(offsets::lower_bound(entry.iter().copied(), room.loads));
+        let ones = entry.iter().map(|b| Block { bytes: 1, ..*b });
+        packed.most = packed.most.max(offsets::lower_bound(ones, room.loads) as u32);
+    }
+    for entry in blocks.chunk_by_mut(|a, b| a.entry == b.entry) {
+        // What another entry needs anyway is good enough for this one.
+        let target = packed.lower_bound.max(packed.peak);
+        let packing = offsets::pack(entry, target, effort / entries, &mut room);
+        packed.peak = packed.peak.max(packing.peak);
+    }
+    packed
+}
+
+/// Fills in the lists of slots that each wave defines and kills; gives the length of the list table. Blocks are in
+/// the order of entries, then slots, so each list ascends.
+fn wave_lists(
+    blocks: &[Block],
+    program: &Program<'_>,
+    steps: &[StepInfo],
+    waves: Option<&mut [Wave]>,
+    lists: &mut [u32],
+) -> u32 {
+    let waves = waves.unwrap_or(&mut []);
+    let events = |b: &Block| {
+        let base = program.entries.get(b.entry).map_or(0, |e| wave_of(steps, e.first_step));
+        [(b.defined, false, base.saturating_add(b.first)), (b.killed, true, base.saturating_add(b.last))]
+    };
+    // Counted first, then laid out, then filled.
+    for (_, kill, wave) in blocks.iter().flat_map(events).filter(|e| e.0) {
+        if let Some(w) = waves.get_mut(wave as usize) {
+            let list = if kill { &mut w.kills } else { &mut w.defs };
+            list[1] += 1;
+        }
+    }
+    let mut at = 0u32;
+    for w in waves.iter_mut() {
+        for list in [&mut w.defs, &mut w.kills] {
+            let count = list[1];
+            *list = [at, 0];
+            at = at.saturating_add(count);
+        }
+    }
+    for b in blocks {
+        for (_, kill, wave) in events(b).into_iter().filter(|e| e.0) {
+            if let Some(w) = waves.get_mut(wave as usize) {
+                let list = if kill { &mut w.kills } else { &mut w.defs };
+                if let Some(space) = lists.get_mut((list[0] as usize).saturating_add(list[1] as usize)) {
+                    *space = b.slot;
+                }
+                list[1] += 1;
+            }
+        }
+    }
+    at
+}

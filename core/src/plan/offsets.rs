@@ -59,8 +59,8 @@ pub struct Packing {
 
 /// Largest sum of bytes live in one wave. `loads[w]` becomes the sum of wave `w`. Needs room for the waves plus 2.
 /// Sums must fit 64 bits.
-pub fn lower_bound(blocks: &[Block], loads: &mut [u64]) -> u64 {
-    let waves = blocks.iter().map(|b| b.last as usize + 1).max().unwrap_or(0);
+pub fn lower_bound(blocks: impl Iterator<Item = Block> + Clone, loads: &mut [u64]) -> u64 {
+    let waves = blocks.clone().map(|b| b.last as usize + 1).max().unwrap_or(0);
     let end = (waves + 1).min(loads.len());
     let loads = loads.get_mut(..end).unwrap_or(&mut []);
     loads.fill(0);
@@ -101,7 +101,7 @@ fn duration(b: &Block) -> u64 {
 /// packing. The same arguments give the same packing. The sum of all bytes must fit 63 bits; slices of `room` that
 /// are too short give a packing of stacked blocks.
 pub fn pack(blocks: &mut [Block], target: u64, effort: u64, room: &mut Room<'_>) -> Packing {
-    let bound = lower_bound(blocks, room.loads);
+    let bound = lower_bound(blocks.iter().copied(), room.loads);
     let n = blocks.len();
     let target = target.max(bound);
     let (Some(order), Some(trial), Some(keys), Some(best), Some(placed)) = (

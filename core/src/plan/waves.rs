@@ -69,7 +69,8 @@ pub(super) fn build(
             let op = step.kind == step_kind::OP;
             if !(op && open && !single && fits(program, units, step, count as u32 - 1)?) {
                 let room = waves.len() as u64;
-                let wave = waves.get_mut(count).ok_or(Error::header(Reason::BufferSize, 0, room + 1, room))?;
+                let wave =
+                    waves.get_mut(count).ok_or(Error::header(Reason::BufferSize, 0, room + 1, room))?;
                 *wave = Wave { first_step: id, steps: 0, defs: [0; 2], kills: [0; 2] };
                 count += 1;
             }
@@ -131,6 +132,7 @@ fn access(program: &Program<'_>, units: &mut [Unit], value: u32) -> Result<Optio
     if space_of(program.values.get(root)?, root)?.is_none() {
         return Ok(None);
     }
-    let parts = if v.view == view::PART { 1u64.checked_shl(v.part.into()).unwrap_or(u64::MAX) } else { u64::MAX };
+    let parts =
+        if v.view == view::PART { 1u64.checked_shl(v.part.into()).unwrap_or(u64::MAX) } else { u64::MAX };
     Ok(Some(Access { unit: find(units, value)?, root, parts }))
 }
