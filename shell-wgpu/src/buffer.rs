@@ -81,7 +81,12 @@ impl Inner {
 
     pub(crate) fn upload(&self, buffer: &WgpuBuffer, offset: u64, bytes: &[u8]) -> Result<(), ShellError> {
         buffer.check(self)?;
-        check_range(offset, bytes.len() as u64, buffer.bytes, "an upload outside its buffer or not in words")?;
+        check_range(
+            offset,
+            bytes.len() as u64,
+            buffer.bytes,
+            "an upload outside its buffer or not in words",
+        )?;
         let mut before: Option<wgpu::SubmissionIndex> = None;
         for (i, chunk) in bytes.chunks(CHUNK as usize).enumerate() {
             let at = offset + i as u64 * CHUNK;
@@ -97,7 +102,12 @@ impl Inner {
         before.map_or(Ok(()), |last| self.wait(last, self.transfer_timeout))
     }
 
-    pub(crate) fn download(&self, buffer: &WgpuBuffer, offset: u64, bytes: &mut [u8]) -> Result<(), ShellError> {
+    pub(crate) fn download(
+        &self,
+        buffer: &WgpuBuffer,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), ShellError> {
         buffer.check(self)?;
         let total = bytes.len() as u64;
         check_range(offset, total, buffer.bytes, "a download outside its buffer or not in words")?;

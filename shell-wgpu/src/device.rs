@@ -113,7 +113,14 @@ impl WgpuDevice {
     ) -> Result<WgpuDevice, ShellError> {
         require_compute(adapter)?;
         let errors = Arc::new(Errors::default());
-        WgpuDevice::assemble(adapter.get_info(), device, queue, errors, library, &(&Options::default()).into())
+        WgpuDevice::assemble(
+            adapter.get_info(),
+            device,
+            queue,
+            errors,
+            library,
+            &(&Options::default()).into(),
+        )
     }
 
     fn assemble(
@@ -193,7 +200,10 @@ impl WgpuDevice {
 impl std::fmt::Debug for WgpuDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let i = &self.inner.info;
-        f.debug_struct("WgpuDevice").field("name", &i.name).field("backend", &i.backend).finish_non_exhaustive()
+        f.debug_struct("WgpuDevice")
+            .field("name", &i.name)
+            .field("backend", &i.backend)
+            .finish_non_exhaustive()
     }
 }
 

@@ -77,12 +77,17 @@ impl Kernels {
 
     /// A kernel's description.
     pub(crate) fn source(&self, kernel: u16) -> Result<&'static KernelSource, ShellError> {
-        self.sources.get(usize::from(kernel)).ok_or(ShellError::Invalid("a kernel that the library does not have"))
+        self.sources
+            .get(usize::from(kernel))
+            .ok_or(ShellError::Invalid("a kernel that the library does not have"))
     }
 
     /// The form in which a kernel is compiled on this device.
     pub(crate) fn form(&self, source: &KernelSource) -> Form {
-        Form { gate: source.interface == Interface::Gate, uniform: 4 * source.param_words > self.immediate_bytes }
+        Form {
+            gate: source.interface == Interface::Gate,
+            uniform: 4 * source.param_words > self.immediate_bytes,
+        }
     }
 
     pub(crate) fn layout(&self, form: Form) -> &Layout {
@@ -96,7 +101,12 @@ impl Kernels {
 
     /// Compiles kernels that are not compiled yet, on several threads, and keeps the cache file up to date. Reports
     /// the first failure, after trying all.
-    pub(crate) fn load(&self, device: &wgpu::Device, errors: &Errors, kernels: &[u16]) -> Result<(), ShellError> {
+    pub(crate) fn load(
+        &self,
+        device: &wgpu::Device,
+        errors: &Errors,
+        kernels: &[u16],
+    ) -> Result<(), ShellError> {
         let _one_at_a_time = lock(&self.loading);
         let mut missing: Vec<u16> = Vec::new();
         for &k in kernels {
@@ -120,9 +130,11 @@ impl Kernels {
                 }
             }
         };
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_THREADS).min(missing.len());
+        let threads =
+            std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_THREADS).min(missing.len());
         std::thread::scope(|scope| {
-            let builder = || std::thread::Builder::new().name("serinette-pipelines".into()).stack_size(STACK_BYTES);
+            let builder =
+                || std::thread::Builder::new().name("serinette-pipelines".into()).stack_size(STACK_BYTES);
             let spawned = (0..threads).filter(|_| builder().spawn_scoped(scope, work).is_ok()).count();
             if spawned == 0 {
                 work();
@@ -194,8 +206,10 @@ impl Layout {
         if form.uniform {
             entries.push(entry(3, BufferBindingType::Uniform, true));
         }
-        let group = device
-            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("serinette"), entries: &entries });
+        let group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some("serinette"),
+            entries: &entries,
+        });
         let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some("serinette"),
             bind_group_layouts: &[Some(&group)],

@@ -42,9 +42,23 @@ pub struct WgpuRecording {
 /// A stretch of commands.
 #[derive(Debug)]
 pub(crate) enum Part {
-    Write { from: u64, to: Target, offset: u64, bytes: u64 },
-    Clear { buffer: Target, offset: u64, bytes: u64 },
-    Read { from: Target, offset: u64, bytes: u64, to: u64 },
+    Write {
+        from: u64,
+        to: Target,
+        offset: u64,
+        bytes: u64,
+    },
+    Clear {
+        buffer: Target,
+        offset: u64,
+        bytes: u64,
+    },
+    Read {
+        from: Target,
+        offset: u64,
+        bytes: u64,
+        to: u64,
+    },
     /// Launches of one compute pass.
     Pass(Range<usize>),
 }
@@ -321,13 +335,19 @@ impl<'a> Recorder<'a> {
         let Some(record) = indirect else {
             return Ok(if grid.contains(&0) { None } else { Some(Grid::Direct(grid)) });
         };
-        let buffer = self.buffers.indirect.ok_or(ShellError::Invalid("a record without an indirect buffer"))?;
+        let buffer =
+            self.buffers.indirect.ok_or(ShellError::Invalid("a record without an indirect buffer"))?;
         let offset = 12 * u64::from(record);
         check_range(offset, 12, buffer.bytes, "a record outside the indirect buffer")?;
         Ok(Some(Grid::Indirect(offset)))
     }
 
-    fn params(&mut self, source: &KernelSource, form: Form, dispatch: &Dispatch) -> Result<Params, ShellError> {
+    fn params(
+        &mut self,
+        source: &KernelSource,
+        form: Form,
+        dispatch: &Dispatch,
+    ) -> Result<Params, ShellError> {
         let words = dispatch.params.iter().take(source.param_words as usize);
         let into = if form.uniform { &mut self.uniforms } else { &mut self.immediates };
         let at = into.len();

@@ -138,7 +138,9 @@ impl WgpuRecording {
             }
             match (*grid, &self.indirect) {
                 (Grid::Direct([x, y, z]), _) => pass.dispatch_workgroups(x, y, z),
-                (Grid::Indirect(offset), Some(indirect)) => pass.dispatch_workgroups_indirect(indirect, offset),
+                (Grid::Indirect(offset), Some(indirect)) => {
+                    pass.dispatch_workgroups_indirect(indirect, offset)
+                }
                 // Refused when recording.
                 (Grid::Indirect(_), None) => {}
             }

@@ -86,7 +86,11 @@ impl Mappings {
 
 impl Inner {
     /// Waits until a submission has ended.
-    pub(crate) fn wait(&self, submission: wgpu::SubmissionIndex, timeout: Duration) -> Result<(), ShellError> {
+    pub(crate) fn wait(
+        &self,
+        submission: wgpu::SubmissionIndex,
+        timeout: Duration,
+    ) -> Result<(), ShellError> {
         let timeout = Some(timeout.min(LONGEST));
         self.poll(wgpu::PollType::Wait { submission_index: Some(submission), timeout })
     }
