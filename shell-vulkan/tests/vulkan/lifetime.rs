@@ -1,0 +1,135 @@
+//! Order of destruction, and work that takes too long.
+
+use serinette_dispatch::{Command, Shell, ShellError, Target, Usage};
+
+use crate::kernels::SPIN;
+use crate::*;
+
+/// A session with a recording that adds one to the input, and its input and output.
+fn small(gpu: &Gpu) -> (Session, Recording) {
+    let session = Session::new(gpu, 64);
+    let commands = [
+        Command::Write { from: 0, to: Target::Arena, offset: 0, bytes: 40 },
+        Command::Barrier,
+        affine(&session, 0, 16, 10, 1),
+        Command::Barrier,
+        Command::Read { from: Target::Arena, offset: 64, bytes: 40, to: 0 },
+    ];
+    let recording = gpu.record(&session, &commands, 40, 40).unwrap();
+    (session, recording)
+}
+
+fn works(gpu: &VulkanDevice, recording: &mut Recording) {
+    let input = random(10, 9);
+    let expected: Vec<u32> = input.iter().map(|x| x.wrapping_add(1)).collect();
+    assert_eq!(run(gpu, recording, &input).unwrap(), expected);
+}
+
+#[test]
+fn a_recording_keeps_its_buffers_and_its_device() {
+    let gpu = Gpu::open();
+    let (session, mut recording) = small(&gpu);
+    drop(session);
+    // Freed memory would be handed out again and overwritten.
+    let others: Vec<_> = (0..8).map(|_| gpu.buffer(256, Usage::Storage).unwrap()).collect();
+    works(&gpu, &mut recording);
+    drop(others);
+    drop(recording);
+
+    let (session, recording) = small(&gpu);
+    drop(recording);
+    gpu.upload(&session.arena, 0, &[7; 16]).unwrap();
+    assert_eq!(download(&gpu, &session.arena, 0, 5), [0x0707_0707, 0x0707_0707, 0x0707_0707, 0x0707_0707, 0]);
+}
+
+#[test]
+fn devices_side_by_side_are_dropped_in_any_order() {
+    let first = Gpu::open();
+    let log = first.messages();
+    let (first_session, mut first_recording) = small(&first);
+    {
+        let second = Gpu::open();
+        let (second_session, mut second_recording) = small(&second);
+        works(&first, &mut first_recording);
+        works(&second, &mut second_recording);
+
+        // What belongs to one device is refused by the other.
+        assert_eq!(
+            run(&first, &mut second_recording, &[]),
+            Err(ShellError::Invalid("a recording of another device"))
+        );
+        let foreign = Err(ShellError::Invalid("a buffer of another device"));
+        assert_eq!(first.upload(&second_session.arena, 0, &[0; 4]), foreign);
+        assert_eq!(first.download(&second_session.arena, 0, &mut [0; 4]), foreign);
+        let mixed = Session { control: second_session.control, ..Session::new(&first, 4) };
+        assert_eq!(first.record(&mixed, &[], 0, 0).err(), foreign.err());
+    }
+    works(&first, &mut first_recording);
+
+    // Handles first, then what they made; and the other way round. The layer tells of anything left over.
+    let other_handle = first.device.clone().unwrap();
+    drop(first);
+    works(&other_handle, &mut first_recording);
+    drop(other_handle);
+    drop(first_session);
+    drop(first_recording);
+    assert_eq!(log.messages(), Vec::<String>::new());
+}
+
+#[test]
+fn a_timeout_is_an_error_and_leaves_everything_safe() {
+    let gpu = Gpu::open();
+    let session = Session::new(&gpu, 16);
+    // Some seconds at most, and far more than a millisecond.
+    let rounds = 1 << 28;
+    let commands = [
+        Command::Dispatch {
+            dispatch: dispatch(SPIN, [1, 1, 1], &[0, rounds, 12345]),
+            arena: session.whole(),
+            weights: NO_WINDOW,
+            indirect: None,
+        },
+        Command::Barrier,
+        Command::Read { from: Target::Arena, offset: 0, bytes: 4, to: 0 },
+    ];
+    let spin = |x: u32| {
+        let x = x ^ (x << 13);
+        let x = x ^ (x >> 17);
+        x ^ (x << 5)
+    };
+    let mut recording = gpu.record(&session, &commands, 0, 4).unwrap();
+    let short = Duration::from_millis(1);
+    let mut read = false;
+    let outcome = gpu.run(&mut recording, &mut |_| {}, &mut |_| read = true, short);
+    assert_eq!(outcome.err(), Some(ShellError::Timeout));
+    assert!(!read, "there is nothing to read yet");
+
+    // While it is busy its buffers are out of reach, and others are not.
+    let (_other, mut other_recording) = small(&gpu);
+    let busy = gpu.upload(&session.arena, 0, &[1; 4]);
+    let again = gpu.run(&mut recording, &mut |_| {}, &mut |_| {}, short);
+    assert_eq!(busy, Err(ShellError::Timeout));
+    assert_eq!(again.err(), Some(ShellError::Timeout));
+    works(&gpu, &mut other_recording);
+
+    // When the work has ended, the recording works again.
+    let start = std::time::Instant::now();
+    let output = loop {
+        match run(&gpu, &mut recording, &[]) {
+            Err(ShellError::Timeout) if start.elapsed() < PATIENCE => std::thread::sleep(short),
+            outcome => break outcome.unwrap(),
+        }
+    };
+    assert_eq!(output, [(0..rounds).fold(12345, |x, _| spin(x))]);
+    gpu.upload(&session.arena, 0, &[1; 4]).unwrap();
+
+    // Dropped in the middle of its work: the layer would tell of objects destroyed in use.
+    let outcome = gpu.run(&mut recording, &mut |_| {}, &mut |_| {}, short);
+    assert_eq!(outcome.err(), Some(ShellError::Timeout));
+    drop(recording);
+    assert_ne!(
+        download(&gpu, &session.arena, 0, 1),
+        [0x0101_0101],
+        "the run had ended before the drop returned"
+    );
+}
