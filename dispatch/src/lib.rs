@@ -387,9 +387,9 @@ impl core::error::Error for ShellError {}
 /// A device opened with a kernel library. Cloning gives another handle to the same device.
 pub trait Shell: Clone + Send + Sync {
     /// Memory on the device, freed when dropped (after the work that uses it has ended).
-    type Buffer: Send + Sync;
+    type Buffer: Send + Sync + 'static;
     /// A recorded run: commands, staging memory, descriptors. Keeps its buffers alive.
-    type Recording: Send;
+    type Recording: Send + 'static;
 
     /// The device's name, for people.
     fn name(&self) -> &str;
