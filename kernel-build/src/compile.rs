@@ -46,7 +46,7 @@ fn compile_inner(kernel: Kernel) -> Result<Compiled, Error> {
     let workgroup = lint::module(&kernel, &module, &info)?;
     let (uniform_head, wgsl_uniform) = source(&kernel, ParamSpace::Uniform);
     parse(&kernel, uniform_head, &wgsl_uniform)?;
-    let words = write(&kernel, &module, &info)?;
+    let words = write(&kernel, module)?;
     let unreadable = |e: spirv::Malformed| Error::new(ErrorKind::Spirv, kernel.place.clone(), e.to_string());
     let spirv = spirv::mend(&words, kernel.exact).map_err(unreadable)?;
     lint::capabilities(&kernel, &spirv::capabilities(&spirv).map_err(unreadable)?)?;
@@ -109,7 +109,12 @@ fn parse(kernel: &Kernel, head: usize, wgsl: &str) -> Result<(naga::Module, Modu
 }
 
 /// SPIR-V without any run-time check: kernels get sizes that were proved, and guard what depends on data.
-fn write(kernel: &Kernel, module: &naga::Module, info: &ModuleInfo) -> Result<Vec<u32>, Error> {
+/// Functions of snippets that the kernel does not call are left out.
+fn write(kernel: &Kernel, mut module: naga::Module) -> Result<Vec<u32>, Error> {
+    naga::compact::compact(&mut module, naga::compact::KeepUnused::No);
+    let info = Validator::new(ValidationFlags::all(), Capabilities::all())
+        .validate(&module)
+        .map_err(|e| Error::new(ErrorKind::Wgsl, kernel.place.clone(), e.to_string()))?;
     let unchecked = BoundsCheckPolicy::Unchecked;
     let allowed = std::iter::once("Shader")
         .chain(kernel.capabilities.iter().map(String::as_str))
@@ -142,7 +147,7 @@ fn write(kernel: &Kernel, module: &naga::Module, info: &ModuleInfo) -> Result<Ve
         ..spv::Options::default()
     };
     let entry = spv::PipelineOptions { shader_stage: naga::ShaderStage::Compute, entry_point: "main".into() };
-    spv::write_vec(module, info, &options, Some(&entry)).map_err(|e| {
+    spv::write_vec(&module, &info, &options, Some(&entry)).map_err(|e| {
         let kind = match e {
             spv::Error::MissingCapabilities(..) => ErrorKind::Lint,
             _ => ErrorKind::Spirv,

@@ -85,11 +85,9 @@ fn param_struct(s: &mut String, p: &Params) {
     }
     let _ = writeln!(
         s,
-        "}}\n\nimpl {name} {{\n    /// Words that the kernel reads.\n    pub const WORDS: u32 = {};\n\n    \
-         /// The words, and zeros after them.\n    \
-         pub fn words(&self) -> [u32; serinette_dispatch::MAX_PARAMS] {{\n        \
-         let mut w = [0; serinette_dispatch::MAX_PARAMS];",
-        p.words()
+        "}}\n\nimpl {name} {{\n    /// The words with zeros after them, and how many the kernel reads.\n    \
+         pub fn words(&self) -> ([u32; serinette_dispatch::MAX_PARAMS], u32) {{\n        \
+         let mut w = [0; serinette_dispatch::MAX_PARAMS];"
     );
     let mut at = 0;
     for f in &p.fields {
@@ -100,7 +98,7 @@ fn param_struct(s: &mut String, p: &Params) {
         };
         at += n;
     }
-    s.push_str("        w\n    }\n}\n");
+    let _ = write!(s, "        (w, {})\n    }}\n}}\n", p.words());
 }
 
 /// Writes `kernels.rs` and its includes; files that are already right are left alone.
