@@ -1,7 +1,7 @@
 //! Waiting for the device, with a deadline.
 
 use crate::device::Inner;
-use crate::errors::{code, lock};
+use crate::errors::{Errors, code, lock};
 use serinette_dispatch::ShellError;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,22 +97,57 @@ impl Inner {
 
     fn poll(&self, poll: wgpu::PollType) -> Result<(), ShellError> {
         // wgpu turns the loss of a device during a poll into a panic, raised after all its locks are released.
-        match catch_unwind(AssertUnwindSafe(|| self.device.poll(poll))) {
-            Ok(Ok(_)) => self.errors.alive(),
-            Ok(Err(wgpu::PollError::Timeout)) => {
-                self.errors.alive()?;
-                Err(ShellError::Timeout)
-            }
-            // The index came from our own queue, so this submission was dropped: that happens on lost devices only.
-            Ok(Err(error)) => {
-                self.errors.lose(format!("poll: {error}"));
-                Err(ShellError::DeviceLost)
-            }
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                self.errors.lose(format!("poll: {}", text.unwrap_or("failed")));
-                Err(ShellError::DeviceLost)
-            }
+        judge(&self.errors, catch_unwind(AssertUnwindSafe(|| self.device.poll(poll))))
+    }
+}
+
+/// What a poll, or the panic that it ended in, means.
+fn judge(
+    errors: &Errors,
+    polled: std::thread::Result<Result<wgpu::PollStatus, wgpu::PollError>>,
+) -> Result<(), ShellError> {
+    match polled {
+        Ok(Ok(_)) => errors.alive(),
+        Ok(Err(wgpu::PollError::Timeout)) => {
+            errors.alive()?;
+            Err(ShellError::Timeout)
         }
+        // The index came from our own queue, so this submission was dropped: that happens on lost devices only.
+        Ok(Err(error)) => {
+            errors.lose(format!("poll: {error}"));
+            Err(ShellError::DeviceLost)
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            errors.lose(format!("poll: {}", text.unwrap_or("failed")));
+            Err(ShellError::DeviceLost)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_that_fail_are_told_apart() {
+        let errors = Errors::default();
+        assert_eq!(judge(&errors, Ok(Ok(wgpu::PollStatus::QueueEmpty))), Ok(()));
+        assert_eq!(judge(&errors, Ok(Err(wgpu::PollError::Timeout))), Err(ShellError::Timeout));
+        assert_eq!(errors.alive(), Ok(()), "a timeout loses nothing");
+        let panic =
+            catch_unwind(|| -> Result<_, _> { std::panic::resume_unwind(Box::new(String::from("gone"))) });
+        assert_eq!(judge(&errors, panic), Err(ShellError::DeviceLost));
+        assert_eq!(errors.last(), "poll: gone");
+        assert_eq!(
+            judge(&errors, Ok(Ok(wgpu::PollStatus::QueueEmpty))),
+            Err(ShellError::DeviceLost),
+            "for good"
+        );
+        assert_eq!(judge(&errors, Ok(Err(wgpu::PollError::Timeout))), Err(ShellError::DeviceLost));
+
+        let errors = Errors::default();
+        let wrong = wgpu::PollError::WrongSubmissionIndex(2, 1);
+        assert_eq!(judge(&errors, Ok(Err(wrong))), Err(ShellError::DeviceLost));
     }
 }

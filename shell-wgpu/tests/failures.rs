@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use serinette_dispatch::{Command, Shell, ShellError, Target, Usage, Window};
+use serinette_dispatch::{Buffers, Command, Shell, ShellError, Target, Usage, Window};
 use serinette_wgpu::{Options, Selector, WgpuDevice, wgpu};
 use std::time::Duration;
 
@@ -254,6 +254,56 @@ fn a_lost_device_stays_lost() {
     let s = Session::new(&open(&options()), 64, &[], 0);
     let mut recording = s.record(&[s.launch(affine(1, 0, 0, 1, 4)), read(1)], 0, 4).unwrap();
     assert_eq!(s.run(&mut recording, &[]), [4]);
+}
+
+#[test]
+fn a_device_lost_during_a_run() {
+    let device = open(&options());
+    let s = Session::new(&device, 64, &[], 0);
+    let slow = [write(1), s.launch(dispatch(SLOW, [1; 3], &[0, 60_000_000])), read(1)];
+    let mut recording = s.record(&slow, 4, 4).unwrap();
+    let run = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            device.wgpu_device().destroy();
+        });
+        device.run(&mut recording, &mut |b| b.fill(1), &mut |_| {}, LONG).map(|_| ())
+    });
+    // Destroying waits for nothing; whether the mapping came first is a race.
+    assert!(matches!(run, Ok(()) | Err(ShellError::DeviceLost)), "{run:?}");
+    let again = device.run(&mut recording, &mut |_| {}, &mut |_| {}, LONG);
+    assert_eq!(again.err(), Some(ShellError::DeviceLost));
+}
+
+#[test]
+fn what_wgpu_refuses_is_refused_when_recording() {
+    let device = open(&options());
+    let s = Session::new(&device, 64, &[], 0);
+    // wgpu does not bind one buffer for reading only and for writing at once.
+    let buffers = Buffers { arena: &s.arena, weights: Some(&s.arena), control: &s.control, indirect: None };
+    let command = Command::Dispatch {
+        dispatch: affine(2, 0, in_weights(4), 1, 1),
+        arena: s.all(),
+        weights: s.all(),
+        indirect: None,
+    };
+    // SAFETY: the ranges lie inside the buffer and do not overlap.
+    let error = refused(unsafe { device.record(buffers, &[command], 0, 0) });
+    assert_eq!(error, ShellError::Driver { call: "record", code: serinette_wgpu::code::VALIDATION });
+    assert!(!device.last_error().is_empty());
+}
+
+#[test]
+fn the_longest_and_the_shortest_wait() {
+    let device = open(&options());
+    let s = Session::new(&device, 64, &[], 0);
+    let mut recording = s.record(&[write(1), s.launch(affine(1, 0, 0, 2, 1)), read(1)], 4, 4).unwrap();
+    let mut out = Vec::new();
+    let forever = device.run(&mut recording, &mut |b| b.fill(0), &mut |b| out = words(b), Duration::MAX);
+    assert!(forever.is_ok());
+    assert_eq!(out, [1]);
+    let none = device.run(&mut recording, &mut |b| b.fill(0), &mut |_| {}, Duration::ZERO);
+    assert!(matches!(none.err(), None | Some(ShellError::Timeout)));
 }
 
 #[test]
