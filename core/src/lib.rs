@@ -23,6 +23,9 @@ pub mod plan;
 pub mod schedule;
 pub mod shape;
 
+/// Checked conversion between slices of bytes and of elements, for the source that `serinette-embed` emits.
+#[doc(no_inline)]
+pub use bytemuck::{try_cast_slice, try_cast_slice_mut};
 pub use dtype::DType;
 pub use shape::{Dim, Shape};
 

@@ -29,6 +29,7 @@ impl Attributes for ArgMax {
 pub static ARGMAX: OpDescriptor = OpDescriptor {
     code: 19,
     name: "ArgMax",
+    path: "argmax::ARGMAX",
     inputs: &[Operand::data("x", '-', DTypeSet::of(&[DType::F32, DType::I8]))],
     outputs: &[Operand::data("y", '-', DTypeSet::of(&[DType::I32]))],
     attr_size: core::mem::size_of::<ArgMax>(),

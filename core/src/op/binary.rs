@@ -38,10 +38,10 @@ const BASE: OpDescriptor = OpDescriptor {
 };
 
 /// `y = activation(a + b)`. Integers wrap; f16 is added in f32 and rounded once.
-pub static ADD: OpDescriptor = OpDescriptor { code: 7, name: "Add", ..BASE };
+pub static ADD: OpDescriptor = OpDescriptor { code: 7, name: "Add", path: "binary::ADD", ..BASE };
 
 /// `y = activation(a × b)`. Integers wrap; f16 is multiplied in f32 and rounded once.
-pub static MUL: OpDescriptor = OpDescriptor { code: 8, name: "Mul", ..BASE };
+pub static MUL: OpDescriptor = OpDescriptor { code: 8, name: "Mul", path: "binary::MUL", ..BASE };
 
 /// The numpy broadcasting rule: axes are aligned at the innermost one.
 pub(super) fn broadcast_shape(

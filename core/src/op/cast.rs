@@ -14,6 +14,7 @@ const TYPES: DTypeSet =
 pub static CAST: OpDescriptor = OpDescriptor {
     code: 16,
     name: "Cast",
+    path: "cast::CAST",
     inputs: &[Operand::data("x", '-', TYPES)],
     outputs: &[Operand::data("y", '-', TYPES)],
     shape_rule: |_, args, out| set_output(out, args.input(0)?),

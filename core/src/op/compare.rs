@@ -14,8 +14,9 @@ const BASE: OpDescriptor = OpDescriptor {
 };
 
 /// `y = a < b`.
-pub static LESS: OpDescriptor = OpDescriptor { code: 20, name: "Less", ..BASE };
+pub static LESS: OpDescriptor = OpDescriptor { code: 20, name: "Less", path: "compare::LESS", ..BASE };
 /// `y = a > b`.
-pub static GREATER: OpDescriptor = OpDescriptor { code: 21, name: "Greater", ..BASE };
+pub static GREATER: OpDescriptor =
+    OpDescriptor { code: 21, name: "Greater", path: "compare::GREATER", ..BASE };
 /// `y = a = b`.
-pub static EQUAL: OpDescriptor = OpDescriptor { code: 22, name: "Equal", ..BASE };
+pub static EQUAL: OpDescriptor = OpDescriptor { code: 22, name: "Equal", path: "compare::EQUAL", ..BASE };

@@ -123,6 +123,7 @@ const I32: DTypeSet = DTypeSet::of(&[DType::I32]);
 pub static CONV2D: OpDescriptor = OpDescriptor {
     code: 3,
     name: "Conv2d",
+    path: "conv::CONV2D",
     inputs: &[
         Operand::data("x", 'T', FLOATS),
         Operand::data("w", 'T', FLOATS),
@@ -148,6 +149,7 @@ pub static CONV2D: OpDescriptor = OpDescriptor {
 pub static QCONV2D: OpDescriptor = OpDescriptor {
     code: 4,
     name: "QConv2d",
+    path: "conv::QCONV2D",
     inputs: &[
         Operand::data("x", '-', I8),
         Operand::data("w", '-', I8),

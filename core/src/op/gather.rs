@@ -11,6 +11,7 @@ use crate::shape::Dims;
 pub static GATHER: OpDescriptor = OpDescriptor {
     code: 15,
     name: "Gather",
+    path: "gather::GATHER",
     inputs: &[
         Operand::data("data", 'T', DTypeSet::ANY),
         Operand::data("indices", '-', DTypeSet::of(&[DType::I32])).index(),

@@ -120,6 +120,7 @@ const I32: DTypeSet = DTypeSet::of(&[DType::I32]);
 pub static MATMUL: OpDescriptor = OpDescriptor {
     code: 1,
     name: "MatMul",
+    path: "matmul::MATMUL",
     inputs: &[
         Operand::data("a", 'T', FLOATS),
         Operand::data("b", 'T', FLOATS),
@@ -141,6 +142,7 @@ pub static MATMUL: OpDescriptor = OpDescriptor {
 pub static QMATMUL: OpDescriptor = OpDescriptor {
     code: 2,
     name: "QMatMul",
+    path: "matmul::QMATMUL",
     inputs: &[
         Operand::data("x", '-', I8),
         Operand::data("w", '-', I8),

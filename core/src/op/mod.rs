@@ -244,6 +244,8 @@ pub struct OpDescriptor {
     pub version: u16,
     /// Name as printed.
     pub name: &'static str,
+    /// Path of this description in the module [`crate::op`], for code generators.
+    pub path: &'static str,
     /// Inputs in order. With [`variadic`](Self::variadic) the last one may repeat.
     pub inputs: &'static [Operand],
     /// Outputs in order.
@@ -274,6 +276,7 @@ impl OpDescriptor {
         code: 0,
         version: 1,
         name: "",
+        path: "",
         inputs: &[],
         outputs: &[],
         variadic: false,

@@ -57,6 +57,7 @@ fn moved(s: &StepShapes<'_>) -> Cost {
 pub static COPY: OpDescriptor = OpDescriptor {
     code: 11,
     name: "Copy",
+    path: "movement::COPY",
     inputs: X,
     outputs: Y,
     declared_output: true,
@@ -80,6 +81,7 @@ pub static COPY: OpDescriptor = OpDescriptor {
 pub static TRANSPOSE: OpDescriptor = OpDescriptor {
     code: 12,
     name: "Transpose",
+    path: "movement::TRANSPOSE",
     inputs: X,
     outputs: Y,
     attr_size: core::mem::size_of::<Transpose>(),
@@ -105,6 +107,7 @@ pub static TRANSPOSE: OpDescriptor = OpDescriptor {
 pub static CONCAT: OpDescriptor = OpDescriptor {
     code: 13,
     name: "Concat",
+    path: "movement::CONCAT",
     inputs: X,
     outputs: Y,
     variadic: true,
@@ -133,6 +136,7 @@ pub static CONCAT: OpDescriptor = OpDescriptor {
 pub static SLICE: OpDescriptor = OpDescriptor {
     code: 14,
     name: "Slice",
+    path: "movement::SLICE",
     inputs: X,
     outputs: Y,
     declared_output: true,

@@ -59,6 +59,7 @@ impl Pool2d {
 pub static MAX_POOL2D: OpDescriptor = OpDescriptor {
     code: 5,
     name: "MaxPool2d",
+    path: "pool::MAX_POOL2D",
     inputs: &[Operand::data("x", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
     outputs: &[Operand::data("y", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
     attr_size: core::mem::size_of::<Pool2d>(),
@@ -74,6 +75,7 @@ pub static MAX_POOL2D: OpDescriptor = OpDescriptor {
 pub static AVERAGE_POOL2D: OpDescriptor = OpDescriptor {
     code: 6,
     name: "AveragePool2d",
+    path: "pool::AVERAGE_POOL2D",
     inputs: &[Operand::data("x", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
     outputs: &[Operand::data("y", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
     attr_size: core::mem::size_of::<Pool2d>(),

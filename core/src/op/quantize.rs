@@ -36,6 +36,7 @@ const INTS: DTypeSet = DTypeSet::of(&[DType::I8, DType::I32]);
 pub static QUANTIZE: OpDescriptor = OpDescriptor {
     code: 17,
     name: "Quantize",
+    path: "quantize::QUANTIZE",
     inputs: &[
         Operand::data("x", '-', F32),
         Operand::data("scale", '-', F32),
@@ -56,6 +57,7 @@ pub static QUANTIZE: OpDescriptor = OpDescriptor {
 pub static DEQUANTIZE: OpDescriptor = OpDescriptor {
     code: 18,
     name: "Dequantize",
+    path: "quantize::DEQUANTIZE",
     inputs: &[
         Operand::data("x", 'T', INTS),
         Operand::data("scale", '-', F32),

@@ -39,6 +39,7 @@ impl Attributes for Size {
 pub static SIZE: OpDescriptor = OpDescriptor {
     code: 23,
     name: "Size",
+    path: "size::SIZE",
     inputs: &[],
     outputs: &[Operand::data("y", '-', DTypeSet::of(&[DType::I32]))],
     attr_size: core::mem::size_of::<Size>(),

@@ -30,6 +30,7 @@ const F32: DTypeSet = DTypeSet::of(&[DType::F32]);
 pub static SOFTMAX: OpDescriptor = OpDescriptor {
     code: 10,
     name: "Softmax",
+    path: "softmax::SOFTMAX",
     inputs: &[Operand::data("x", 'T', F32)],
     outputs: &[Operand::data("y", 'T', F32)],
     attr_size: core::mem::size_of::<Axis>(),

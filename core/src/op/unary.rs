@@ -10,6 +10,7 @@ const TYPES: DTypeSet = DTypeSet::of(&[DType::F32, DType::F16]);
 pub static RELU: OpDescriptor = OpDescriptor {
     code: 9,
     name: "Relu",
+    path: "unary::RELU",
     inputs: &[Operand::data("x", 'T', TYPES)],
     outputs: &[Operand::data("y", 'T', TYPES)],
     shape_rule: |_, args, out| set_output(out, args.input(0)?),

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Compiles the int8 classifier, builds the firmware for a Cortex-M3, runs it in QEMU, compares its bits with those of the
+# host, and measures the core. Needs a toolchain with the sources of core (Debian: rustc-web cargo-web rust-web-src),
+# binutils-arm-none-eabi and qemu-system-arm.
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(cd ../.. && pwd)
+target_dir=${CARGO_TARGET_DIR:-$root/target}
+out=$target_dir/firmware
+mkdir -p "$out"
+
+(cd "$root" && cargo build --quiet --release -p serinette-cli)
+blob=$out/classifier.srn
+"$target_dir/release/serinette" compile "$root/models/fashion/fashion_int8.onnx" -o "$blob" \
+  --bound batch=1 --hint "$root/models/fashion/hint.json" --profile mcu
+
+# The toolchain beside cargo's own; both share the registry.
+bare() { RUSTC_BOOTSTRAP=1 PATH=/usr/bin:$PATH CARGO_TARGET_DIR=$out SERINETTE_BLOB=$blob /usr/bin/cargo "$@"; }
+
+bare build --quiet --release --features classifier --target thumbv7m-none-eabi --bin classifier
+image=$out/thumbv7m-none-eabi/release/classifier
+arm-none-eabi-size "$image"
+timeout 120 qemu-system-arm -M lm3s6965evb -nographic -monitor none -serial none \
+  -semihosting-config enable=on,target=native -kernel "$image" 2>/dev/null | tee "$out/board.txt"
+
+(cd "$root" && cargo run --quiet --release --example checksum -- "$blob" models/fashion/samples/ankle_boot_0.png) \
+  | tee "$out/host.txt"
+board=$(grep -o 'checksum [0-9a-f]*' "$out/board.txt")
+host=$(grep -o 'checksum [0-9a-f]*' "$out/host.txt" | sort -u)
+if [ "$board" != "$host" ]; then
+  echo "the board's bits differ: $board, other devices: $host" >&2
+  exit 1
+fi
+
+# The size of the core: the difference of two images, optimised for size.
+for bin in size_empty size_core size_verify; do
+  bare build --quiet --release --features classifier --target thumbv7em-none-eabi --bin $bin
+done
+text() { arm-none-eabi-size -A "$out/thumbv7em-none-eabi/release/$1" | awk '$1 == ".text" { print $2 }'; }
+empty=$(text size_empty)
+core=$(($(text size_core) - empty))
+verify=$(($(text size_verify) - empty))
+echo "core .text $core bytes (limit 12288), with verifier and binding $verify bytes (limit 40960)"
+[ "$core" -le 12288 ] && [ "$verify" -le 40960 ]
