@@ -316,11 +316,11 @@ fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
     }
     let row = shape.inner(axis).saturating_mul(dtype.size());
     let step = row as u64;
-    let aligned = |n: u64| n.wrapping_mul(step) % 4 == 0;
+    let aligned = |n: u64| n.wrapping_mul(step).is_multiple_of(4);
     let starts_at_word =
         aligned(b.expr(v.start, &[])?) && (v.counter == NONE || aligned(b.expr(v.counter_stride, &[])?));
     let last_part = v.view == view::PART && u32::from(v.part) + 1 == u32::from(v.parts);
-    let ends_at_word = v.view != view::PART || last_part || bytes % 4 == 0;
+    let ends_at_word = v.view != view::PART || last_part || bytes.is_multiple_of(4);
     // With one element or none the strides do not matter.
     if shape.elements() > 0 && (shape.outer(axis) != 1 || !starts_at_word || !ends_at_word) {
         return Err(fail(Reason::ViewLayout, 1, shape.outer(axis) as u64));

@@ -303,7 +303,7 @@ pub fn checksum(meta: &[u8]) -> u32 {
     digest.finalize()
 }
 
-fn text_in<'a>(strings: &'a [u8], t: Text, section: SectionId) -> Result<&'a str, Error> {
+fn text_in(strings: &[u8], t: Text, section: SectionId) -> Result<&str, Error> {
     let bytes = strings.get(t.offset as usize..).and_then(|b| b.get(..t.length as usize));
     bytes.and_then(|b| core::str::from_utf8(b).ok()).ok_or(Error::at(
         Reason::Text,
@@ -335,7 +335,7 @@ fn check_header(h: &Header, total_bytes: u64) -> Result<(), Error> {
     if h.total_bytes != total_bytes {
         return fail(Reason::Truncated, h.total_bytes, total_bytes);
     }
-    if h.meta_bytes < h.header_bytes.into() || h.meta_bytes > h.total_bytes || h.meta_bytes % 8 != 0 {
+    if h.meta_bytes < h.header_bytes.into() || h.meta_bytes > h.total_bytes || !h.meta_bytes.is_multiple_of(8) {
         return fail(Reason::SectionRange, h.total_bytes, h.meta_bytes);
     }
     Ok(())
@@ -367,7 +367,7 @@ fn check_sections(meta: &[u8], sections: &Table<'_, Section>, mut end: usize) ->
         if s.bytes != u64::from(s.stride) * u64::from(s.count) {
             return fail(Reason::SectionRange, u64::from(s.stride) * u64::from(s.count), s.bytes);
         }
-        if s.align as usize != SECTION_ALIGN || s.offset % SECTION_ALIGN as u64 != 0 {
+        if s.align as usize != SECTION_ALIGN || !s.offset.is_multiple_of(SECTION_ALIGN as u64) {
             return fail(Reason::Alignment, SECTION_ALIGN as u64, s.offset);
         }
         let start = usize::try_from(s.offset).ok().filter(|o| *o >= end && *o <= meta.len());

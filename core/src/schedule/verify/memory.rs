@@ -235,7 +235,7 @@ fn header(p: &Program<'_>, id: u32, plan: &Plan) -> Check {
         if !a.align.is_power_of_two() || a.align < u64::from(plan.align) {
             return fail(Reason::Alignment, u64::from(plan.align), a.align);
         }
-        if a.bytes % 8 != 0 {
+        if !a.bytes.is_multiple_of(8) {
             return fail(Reason::Alignment, 8, a.bytes);
         }
     }
@@ -251,10 +251,10 @@ fn slots(p: &Program<'_>, plan: &Plan) -> Check {
         if s.reserved != 0 {
             return fail(Reason::NotZero, 0, u64::from(s.reserved));
         }
-        if s.offset % u64::from(plan.align) != 0 {
+        if !s.offset.is_multiple_of(u64::from(plan.align)) {
             return fail(Reason::Alignment, u64::from(plan.align), s.offset);
         }
-        if s.bytes == 0 || s.bytes % 4 != 0 {
+        if s.bytes == 0 || !s.bytes.is_multiple_of(4) {
             return fail(Reason::SlotSize, 4, s.bytes);
         }
         let end = match s.offset.checked_add(s.bytes) {

@@ -142,7 +142,7 @@ fn weights(p: &Program<'_>) -> Check {
             return fail(Reason::Reserved, s, id, 0, 1);
         }
         zero(s, id, u64::from(w.flags) | u64::from(w.reserved) | w.reserved2)?;
-        if w.offset % WEIGHT_ALIGN != 0 {
+        if !w.offset.is_multiple_of(WEIGHT_ALIGN) {
             return fail(Reason::Alignment, s, id, WEIGHT_ALIGN, w.offset);
         }
         let stop = w.offset.checked_add(w.bytes).filter(|e| *e <= p.total_bytes && w.offset >= end);
@@ -209,7 +209,7 @@ fn data(p: &Program<'_>, id: u32, v: &Value) -> Check {
         return zero(s, id, v.data_offset | v.data_bytes);
     }
     let section = p.weights.get(v.section)?;
-    if v.data_offset % 8 != 0 {
+    if !v.data_offset.is_multiple_of(8) {
         return fail(Reason::Alignment, s, id, 8, v.data_offset);
     }
     if v.data_offset.checked_add(v.data_bytes).is_none_or(|e| e > section.bytes) {
@@ -439,7 +439,7 @@ fn op_step(p: &Program<'_>, ops: &[&'static OpDescriptor], open: &[Open], id: u3
     }
     // The signature was found in the table before.
     let Some(op) = op::find(ops, sig.op, sig.version) else { return fail(Reason::UnknownOp, s, id, 0, 0) };
-    if step.attrs % 8 != 0 {
+    if !step.attrs.is_multiple_of(8) {
         return fail(Reason::Alignment, s, id, 8, u64::from(step.attrs));
     }
     let attrs = p.step_attrs(id, step)?;
@@ -628,7 +628,7 @@ fn ancillary(p: &Program<'_>) -> Check {
         within(s, id, t.entry, p.entries.len())?;
         zero(s, id, u64::from(t.reserved))?;
         let w = p.weights.get(t.section)?;
-        if t.offset > w.bytes || t.offset % 8 != 0 {
+        if t.offset > w.bytes || !t.offset.is_multiple_of(8) {
             return fail(Reason::WeightRange, s, id, w.bytes, t.offset);
         }
     }
