@@ -74,6 +74,11 @@ impl Device {
             .shader_int16(offered.shader_int16 != 0)
             .shader_int64(offered.shader_int64 != 0)
             .shader_float64(offered.shader_float64 != 0);
+        // The structures are chained anew below.
+        storage16.p_next = std::ptr::null_mut();
+        small.p_next = std::ptr::null_mut();
+        storage8.p_next = std::ptr::null_mut();
+        dot.p_next = std::ptr::null_mut();
         // Input and output of graphics stages; nothing here uses it.
         storage16.storage_input_output16 = vk::FALSE;
         let capabilities = capabilities(&instance, &physical, &wanted, &storage16, &small, &storage8, &dot);

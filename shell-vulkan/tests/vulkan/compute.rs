@@ -129,15 +129,15 @@ fn windows_of_arena_and_weights() {
 
     let launch = |arena_at: u64, weights_at: u64, from: u32, to: u32, first: u32| Command::Dispatch {
         dispatch: dispatch(AFFINE_WEIGHTS, [2, 1, 1], &[from, to, 101, first]),
-        arena: Window { offset: arena_at * align, bytes: 800 },
-        weights: Window { offset: weights_at * align, bytes: 800 },
+        arena: Window { offset: arena_at * align, bytes: 820 },
+        weights: Window { offset: weights_at * align, bytes: 820 },
         indirect: None,
     };
     // Three distinct pairs of windows, one of them twice, without hazards among them.
     let places = [(0u64, 0u64, 3u32), (64, 17, 9), (0, 17, 0), (64, 17, 9)];
     let mut commands = Vec::new();
     for &(arena_at, weights_at, first) in &places {
-        commands.push(launch(arena_at, weights_at, 0, 99, first));
+        commands.push(launch(arena_at, weights_at, 0, 103, first));
         commands.push(Command::Barrier);
     }
     let mut recording = gpu.record(&session, &commands, 0, 0).unwrap();
@@ -147,10 +147,10 @@ fn windows_of_arena_and_weights() {
         let base = arena_at as usize * word;
         let from: Vec<u32> = expected[base..base + 101].to_vec();
         for (i, x) in from.into_iter().enumerate() {
-            expected[base + 99 + i] = reference(x, weights[weights_at as usize * word + first as usize + i]);
+            expected[base + 103 + i] = reference(x, weights[weights_at as usize * word + first as usize + i]);
         }
     }
-    assert_eq!(download(&gpu, &session.arena, 0, expected.len()), expected);
+    assert!(download(&gpu, &session.arena, 0, expected.len()) == expected);
 }
 
 #[test]

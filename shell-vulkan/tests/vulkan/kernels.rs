@@ -15,7 +15,7 @@ pub const AFFINE: u16 = 0;
 pub const AFFINE_WEIGHTS: u16 = 1;
 /// Parameters: condition word, first record, records, first control word of the table.
 pub const GATE: u16 = 2;
-/// Parameters: to, rounds, seed.
+/// Rounds of a generator on one word. Parameters: word, rounds.
 pub const SPIN: u16 = 3;
 /// Declares a capability that no Vulkan device has.
 pub const FOREIGN: u16 = 4;
@@ -70,7 +70,7 @@ fn main() {
 const SPIN_BODY: &str = "
 @compute @workgroup_size(1)
 fn main() {
-    var x = p.c;
+    var x = arena[p.a];
     for (var i = 0u; i < p.b; i++) {
         x ^= x << 13u;
         x ^= x >> 17u;

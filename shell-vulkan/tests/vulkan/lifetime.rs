@@ -80,56 +80,55 @@ fn devices_side_by_side_are_dropped_in_any_order() {
 fn a_timeout_is_an_error_and_leaves_everything_safe() {
     let gpu = Gpu::open();
     let session = Session::new(&gpu, 16);
-    // Some seconds at most, and far more than a millisecond.
-    let rounds = 1 << 28;
-    let commands = [
-        Command::Dispatch {
-            dispatch: dispatch(SPIN, [1, 1, 1], &[0, rounds, 12345]),
-            arena: session.whole(),
-            weights: NO_WINDOW,
-            indirect: None,
-        },
-        Command::Barrier,
-        Command::Read { from: Target::Arena, offset: 0, bytes: 4, to: 0 },
-    ];
+    // Far more than a millisecond, and far less than the shell's patience at the end. One dispatch would not do: some
+    // drivers end the loops of an invocation after 65,535 rounds altogether.
+    let (dispatches, rounds) = (1000, 60_000);
+    let mut commands = vec![Command::Write { from: 0, to: Target::Arena, offset: 0, bytes: 4 }];
+    for _ in 0..dispatches {
+        let launch = dispatch(SPIN, [1, 1, 1], &[0, rounds]);
+        let (arena, weights) = (session.whole(), NO_WINDOW);
+        commands.push(Command::Barrier);
+        commands.push(Command::Dispatch { dispatch: launch, arena, weights, indirect: None });
+    }
+    commands.push(Command::Barrier);
+    commands.push(Command::Read { from: Target::Arena, offset: 0, bytes: 4, to: 0 });
     let spin = |x: u32| {
         let x = x ^ (x << 13);
         let x = x ^ (x >> 17);
         x ^ (x << 5)
     };
-    let mut recording = gpu.record(&session, &commands, 0, 4).unwrap();
+    let mut recording = gpu.record(&session, &commands, 4, 4).unwrap();
+    let (_other, mut other_recording) = small(&gpu);
     let short = Duration::from_millis(1);
     let mut read = false;
-    let outcome = gpu.run(&mut recording, &mut |_| {}, &mut |_| read = true, short);
+    let outcome = gpu.run(&mut recording, &mut |input| input.fill(7), &mut |_| read = true, short);
     assert_eq!(outcome.err(), Some(ShellError::Timeout));
     assert!(!read, "there is nothing to read yet");
 
     // While it is busy its buffers are out of reach, and others are not.
-    let (_other, mut other_recording) = small(&gpu);
+    let mut written = false;
+    let again = gpu.run(&mut recording, &mut |_| written = true, &mut |_| read = true, short);
     let busy = gpu.upload(&session.arena, 0, &[1; 4]);
-    let again = gpu.run(&mut recording, &mut |_| {}, &mut |_| {}, short);
-    assert_eq!(busy, Err(ShellError::Timeout));
     assert_eq!(again.err(), Some(ShellError::Timeout));
+    assert_eq!(busy, Err(ShellError::Timeout));
+    assert!(!written && !read, "the device may be using the staging memory");
     works(&gpu, &mut other_recording);
 
     // When the work has ended, the recording works again.
     let start = std::time::Instant::now();
     let output = loop {
-        match run(&gpu, &mut recording, &[]) {
+        match run(&gpu, &mut recording, &[12345]) {
             Err(ShellError::Timeout) if start.elapsed() < PATIENCE => std::thread::sleep(short),
             outcome => break outcome.unwrap(),
         }
     };
-    assert_eq!(output, [(0..rounds).fold(12345, |x, _| spin(x))]);
+    assert_eq!(output, [(0..dispatches * rounds).fold(12345, |x, _| spin(x))]);
     gpu.upload(&session.arena, 0, &[1; 4]).unwrap();
 
     // Dropped in the middle of its work: the layer would tell of objects destroyed in use.
-    let outcome = gpu.run(&mut recording, &mut |_| {}, &mut |_| {}, short);
+    let outcome =
+        gpu.run(&mut recording, &mut |input| input.copy_from_slice(&to_bytes(&[12345])), &mut |_| {}, short);
     assert_eq!(outcome.err(), Some(ShellError::Timeout));
     drop(recording);
-    assert_ne!(
-        download(&gpu, &session.arena, 0, 1),
-        [0x0101_0101],
-        "the run had ended before the drop returned"
-    );
+    assert_eq!(download(&gpu, &session.arena, 0, 1), output, "the run had ended before the drop returned");
 }
