@@ -1,7 +1,6 @@
 //! Bytes of constant tensors, shared and never copied.
 
 use bytes::Bytes;
-use serinette_core::DType;
 use std::fmt;
 
 /// Little-endian, dense, row-major bytes of a tensor. Clones and slices share the memory.
@@ -37,19 +36,6 @@ impl Data {
     /// The numbers, whatever the alignment; a rest that is no whole number is left out.
     pub fn numbers<T: bytemuck::AnyBitPattern>(&self) -> impl Iterator<Item = T> + '_ {
         self.0.chunks_exact(std::mem::size_of::<T>().max(1)).map(bytemuck::pod_read_unaligned)
-    }
-
-    /// The elements as f64 (exact for every type but 64-bit integers); `None` for types without a number.
-    pub(crate) fn as_f64(&self, dtype: DType) -> Option<Vec<f64>> {
-        Some(match dtype {
-            DType::F32 => self.numbers::<f32>().map(f64::from).collect(),
-            DType::F64 => self.numbers::<f64>().collect(),
-            DType::I8 => self.numbers::<i8>().map(f64::from).collect(),
-            DType::U8 | DType::Bool => self.numbers::<u8>().map(f64::from).collect(),
-            DType::I32 => self.numbers::<i32>().map(f64::from).collect(),
-            DType::I64 => self.numbers::<i64>().map(|v| v as f64).collect(),
-            _ => return None,
-        })
     }
 }
 

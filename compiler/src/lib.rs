@@ -5,13 +5,18 @@
 
 pub mod blob;
 pub mod builder;
+pub mod compile;
 mod data;
 pub mod dims;
 mod error;
 pub mod graph;
+mod lower;
 pub mod onnx;
+pub mod passes;
 
 pub use builder::{GraphBuilder, LoopSpec, Size, Trips};
+pub use compile::{CompileOptions, CompileReport, Compiled, PlanReport, Profile, compile};
 pub use data::Data;
 pub use error::{Error, Unsupported};
 pub use graph::{Graph, Value};
+pub use lower::lower;

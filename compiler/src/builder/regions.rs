@@ -35,9 +35,12 @@ impl GraphBuilder {
         if t.dtype != dtype {
             return Err(Error::types(at, dtype.name(), t.dtype.name()));
         }
-        let one = self.graph.dims.constant(1).map_err(|e| Error::shape(at, e))?;
-        t.dims.iter().try_for_each(|d| self.graph.dims.require_equal("elements of a condition or count", one, *d))
-            .map_err(|e| Error::shape(at, e))
+        // The element count must be certain: control flow reads exactly one.
+        let elements: Option<u64> = t.dims.iter().map(|d| self.graph.dims.known(*d)).product();
+        if elements == Some(1) {
+            return Ok(());
+        }
+        Err(Error::count(at, "elements of a condition or count", 1, elements.unwrap_or(u64::MAX)))
     }
 
     /// Opens a block; everything made until [`end_region`](Self::end_region) belongs to it.

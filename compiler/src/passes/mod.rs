@@ -1,0 +1,131 @@
+//! Rewrites of a graph. Each pass keeps what the graph computes.
+//!
+//! | pass | what it does |
+//! |---|---|
+//! | [`regions`] | takes loop-invariant values and known conditions out of control flow |
+//! | [`fuse`] | bias and activation go into the product, convolution or sum before them |
+//! | [`qdq`] | floating-point ops between 8-bit tensors become integer ops |
+//! | [`fold`] | computes what is known |
+//! | [`clean`] | drops what nothing reads |
+//! | [`views`] | reshapes, slices and concatenations become views where memory allows |
+//! | [`order`] | reorders steps for a low peak of memory |
+
+pub mod clean;
+pub mod fold;
+pub mod fuse;
+pub mod order;
+pub mod qdq;
+pub mod regions;
+pub mod views;
+
+use crate::error::Error;
+use crate::graph::{Block, Graph, Node, NodeKind, Value};
+use std::collections::HashMap;
+
+/// All passes in their order.
+pub fn run(graph: &mut Graph) -> Result<(), Error> {
+    regions::run(graph)?;
+    fuse::run(graph)?;
+    qdq::run(graph)?;
+    fold::run(graph)?;
+    // Folding makes conditions known.
+    regions::run(graph)?;
+    clean::run(graph);
+    views::run(graph)?;
+    order::run(graph);
+    Ok(())
+}
+
+/// Calls `f` for every block, inner ones first. The block is taken out of the graph meanwhile. `f` is told whether
+/// it belongs to a `prepare` entry.
+fn each_block(
+    graph: &mut Graph,
+    f: &mut dyn FnMut(&mut Graph, &mut Block, bool) -> Result<(), Error>,
+) -> Result<(), Error> {
+    fn inner(
+        graph: &mut Graph,
+        block: &mut Block,
+        prepare: bool,
+        f: &mut dyn FnMut(&mut Graph, &mut Block, bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for node in &mut block.nodes {
+            for b in node.blocks_mut() {
+                inner(graph, b, prepare, f)?;
+            }
+        }
+        f(graph, block, prepare)
+    }
+    for i in 0..graph.entries.len() {
+        let mut block = std::mem::take(&mut graph.entries[i].block);
+        let prepare = graph.entries[i].prepare;
+        let done = inner(graph, &mut block, prepare, f);
+        graph.entries[i].block = block;
+        done?;
+    }
+    Ok(())
+}
+
+/// The nodes of a block while they are edited: removed ones leave a hole, so indices stay.
+struct Nodes {
+    nodes: Vec<Option<Node>>,
+    producer: HashMap<Value, usize>,
+}
+
+impl Nodes {
+    fn take(block: &mut Block) -> Nodes {
+        let nodes: Vec<Option<Node>> = std::mem::take(&mut block.nodes).into_iter().map(Some).collect();
+        let mut producer = HashMap::new();
+        for (i, n) in nodes.iter().enumerate() {
+            for o in n.iter().flat_map(|n| &n.outputs) {
+                producer.insert(*o, i);
+            }
+        }
+        Nodes { nodes, producer }
+    }
+
+    fn put_back(self, block: &mut Block) {
+        block.nodes = self.nodes.into_iter().flatten().collect();
+    }
+
+    fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn get(&self, i: usize) -> Option<&Node> {
+        self.nodes.get(i).and_then(Option::as_ref)
+    }
+
+    /// The node of this block that computes `v`, with its index.
+    fn producer(&self, v: Value) -> Option<(usize, &Node)> {
+        let i = *self.producer.get(&v)?;
+        Some((i, self.get(i)?))
+    }
+
+    /// Puts a node at a place, which computes its outputs from now on.
+    fn set(&mut self, i: usize, node: Node) {
+        for o in &node.outputs {
+            self.producer.insert(*o, i);
+        }
+        if let Some(n) = self.nodes.get_mut(i) {
+            *n = Some(node);
+        }
+    }
+
+    fn remove(&mut self, i: usize) {
+        if let Some(n) = self.nodes.get_mut(i) {
+            *n = None;
+        }
+    }
+}
+
+/// A node of an op.
+fn op_node<A: serinette_core::op::Attributes>(
+    name: &str,
+    op: &'static serinette_core::op::OpDescriptor,
+    attrs: A,
+    inputs: Vec<Option<Value>>,
+    output: Value,
+) -> Node {
+    let kind = NodeKind::Op { op, attrs: bytemuck::bytes_of(&attrs).to_vec() };
+    Node { name: name.into(), kind, inputs, outputs: vec![output] }
+}
