@@ -34,16 +34,4 @@ impl Buffer {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines).get_mut(..self.len).unwrap_or(&mut [])
     }
-
-    /// The bytes up to a whole number of 4-byte words; those past the length are padding.
-    pub fn words_mut(&mut self) -> &mut [u8] {
-        let len = self.len.next_multiple_of(4);
-        bytemuck::cast_slice_mut::<Line, u8>(&mut self.lines).get_mut(..len).unwrap_or(&mut [])
-    }
-
-    /// As [`words_mut`](Self::words_mut), read-only.
-    pub fn words(&self) -> &[u8] {
-        let len = self.len.next_multiple_of(4);
-        bytemuck::cast_slice::<Line, u8>(&self.lines).get(..len).unwrap_or(&[])
-    }
 }
