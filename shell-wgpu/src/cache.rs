@@ -70,12 +70,11 @@ impl Cache {
 }
 
 fn directory(policy: &CachePolicy) -> Option<PathBuf> {
-    let from = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let from = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     match policy {
         CachePolicy::Off => None,
         CachePolicy::Directory(path) => Some(path.clone()),
         CachePolicy::Default => from("XDG_CACHE_HOME")
-            .filter(|p| p.is_absolute())
             .or_else(|| from("LOCALAPPDATA"))
             .or_else(|| from("HOME").map(|home| home.join(".cache")))
             .map(|base| base.join("serinette")),
@@ -98,6 +97,10 @@ fn file_name(info: &wgpu::AdapterInfo, sources: &[KernelSource]) -> String {
 }
 
 fn load(path: &Path) -> Option<Vec<u8>> {
+    // Opening something else, a pipe for one, might block.
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
     std::fs::File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     let data = check(&bytes).map(<[u8]>::to_vec);

@@ -34,6 +34,8 @@ pub struct WgpuRecording {
     pub(crate) output: Option<wgpu::Buffer>,
     pub(crate) output_bytes: u64,
     pub(crate) timer: Option<Timer>,
+    /// The commands of the next run, encoded while the device works on this one.
+    pub(crate) next: Option<wgpu::CommandBuffer>,
     pub(crate) mappings: Arc<Mappings>,
     /// Why there can be no further run.
     pub(crate) failed: Option<ShellError>,
@@ -157,7 +159,7 @@ impl WgpuRecording {
         let output = staging("output", bytes, output, false)?;
         let host_input = zeroed(input_bytes)?;
 
-        let recording = WgpuRecording {
+        let mut recording = WgpuRecording {
             arena: buffers.arena.raw.clone(),
             control: buffers.control.raw.clone(),
             indirect: buffers.indirect.map(|b| b.raw.clone()),
@@ -172,11 +174,13 @@ impl WgpuRecording {
             output,
             output_bytes,
             timer,
+            next: None,
             mappings: Arc::default(),
             failed: None,
         };
-        // wgpu checks commands as they are encoded; do it once now, so that what it refuses is refused here.
-        inner.errors.scoped(&inner.device, "record", 0, || drop(recording.encode()))?;
+        // wgpu checks commands as they are encoded, so what it refuses is refused here.
+        let commands = inner.errors.scoped(&inner.device, "record", 0, || recording.encode())?;
+        recording.next = Some(commands);
         Ok(recording)
     }
 }

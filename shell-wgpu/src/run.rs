@@ -30,8 +30,9 @@ impl WgpuRecording {
         self.fill_input()?;
         let inner = &self.inner;
         let bytes = self.host_input.len() as u64 + self.output_bytes;
+        let commands = self.next.take();
         let submission = inner.errors.scoped(&inner.device, "submit", bytes, || {
-            let submission = inner.queue.submit([self.encode()]);
+            let submission = inner.queue.submit([commands.unwrap_or_else(|| self.encode())]);
             if let Some(input) = &self.input {
                 self.mappings.map(input, wgpu::MapMode::Write);
             }
@@ -40,7 +41,12 @@ impl WgpuRecording {
             }
             submission
         })?;
-        self.mappings.wait(inner, submission, timeout)
+        // wgpu's command buffers can be submitted once only. Encoding takes about as long as short kernels run, so the
+        // next ones are encoded now.
+        let next = inner.errors.scoped(&inner.device, "encode", 0, || self.encode());
+        let done = self.mappings.wait(inner, submission, timeout);
+        self.next = next.ok();
+        done
     }
 
     fn fill_input(&self) -> Result<(), ShellError> {
@@ -79,7 +85,7 @@ impl WgpuRecording {
         }
     }
 
-    /// Encodes all commands: wgpu's command buffers can be submitted once only.
+    /// Encodes all commands.
     pub(crate) fn encode(&self) -> wgpu::CommandBuffer {
         let mut encoder =
             self.inner.device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("run") });
