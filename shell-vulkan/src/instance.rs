@@ -41,6 +41,16 @@ impl MessageLog {
     }
 }
 
+/// What the validation layer is to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checks {
+    None,
+    /// The rules of the specification.
+    Validation,
+    /// Missing barriers too.
+    Hazards,
+}
+
 /// An instance, with the library that it came from.
 pub(crate) struct Instance {
     pub raw: ash::Instance,
@@ -53,7 +63,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Opens the loader and makes an instance.
-    pub fn open(loader: Option<&Path>, validation: bool) -> Result<Self, ShellError> {
+    pub fn open(loader: Option<&Path>, checks: Checks) -> Result<Self, ShellError> {
         let library = open_library(loader)?;
         // SAFETY: the symbol has had this signature since Vulkan 1.0. The pointer is used only through `entry` and
         // what it makes, none of which outlives `library` (see the order of the fields).
@@ -85,10 +95,14 @@ impl Instance {
             extensions.push(khr::portability_enumeration::NAME.as_ptr());
             flags |= vk::InstanceCreateFlags::ENUMERATE_PORTABILITY_KHR;
         }
+        let validation = checks != Checks::None;
         if validation {
-            require_validation(&entry, &offered)?;
+            require_validation(&entry, &offered, checks)?;
             layers.push(VALIDATION_LAYER.as_ptr());
             extensions.push(ext::debug_utils::NAME.as_ptr());
+        }
+        if checks == Checks::Hazards {
+            extensions.push(ext::validation_features::NAME.as_ptr());
         }
 
         let log = Box::new(MessageLog::default());
@@ -103,6 +117,11 @@ impl Instance {
         if validation {
             // Covers the making and the destruction of the instance, which the messenger below does not.
             info = info.push_next(&mut messenger_info);
+        }
+        let hazards = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+        let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&hazards);
+        if checks == Checks::Hazards {
+            info = info.push_next(&mut features);
         }
         // SAFETY: the structures above are valid, their layers and extensions were offered, and `log`, which the
         // messenger refers to, outlives the instance.
@@ -152,7 +171,11 @@ fn open_library(path: Option<&Path>) -> Result<libloading::Library, ShellError> 
         .ok_or(ShellError::Unavailable("no Vulkan loader"))
 }
 
-fn require_validation(entry: &ash::Entry, offered: &[vk::ExtensionProperties]) -> Result<(), ShellError> {
+fn require_validation(
+    entry: &ash::Entry,
+    offered: &[vk::ExtensionProperties],
+    checks: Checks,
+) -> Result<(), ShellError> {
     // SAFETY: no precondition.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
         .map_err(|e| driver_error("vkEnumerateInstanceLayerProperties", e, 0))?;
@@ -162,11 +185,14 @@ fn require_validation(entry: &ash::Entry, offered: &[vk::ExtensionProperties]) -
     // SAFETY: no precondition; the layer exists.
     let of_layer = unsafe { entry.enumerate_instance_extension_properties(Some(VALIDATION_LAYER)) }
         .map_err(|e| driver_error("vkEnumerateInstanceExtensionProperties", e, 0))?;
-    if has_extension(offered, ext::debug_utils::NAME) || has_extension(&of_layer, ext::debug_utils::NAME) {
-        Ok(())
-    } else {
-        Err(ShellError::Unavailable("the validation layer does not report messages"))
+    let has = |name| has_extension(offered, name) || has_extension(&of_layer, name);
+    if !has(ext::debug_utils::NAME) {
+        return Err(ShellError::Unavailable("the validation layer does not report messages"));
     }
+    if checks == Checks::Hazards && !has(ext::validation_features::NAME) {
+        return Err(ShellError::Unavailable("the validation layer does not look for hazards"));
+    }
+    Ok(())
 }
 
 /// Whether a list of extensions has one of this name.

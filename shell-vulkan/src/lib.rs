@@ -74,8 +74,22 @@ pub struct Options {
     pub cache: CachePolicy,
     /// Switch the Khronos validation layer on and collect its messages ([`VulkanDevice::messages`]).
     pub validation: bool,
+    /// With [`validation`](Self::validation): have the layer look for missing barriers too. It takes a dispatch to
+    /// read and write the whole of its windows, so it also reports dispatches side by side that touch different
+    /// parts of one arena: of use only where a barrier stands between any two dispatches.
+    pub hazards: bool,
     /// Measure [`RunTimes::device`] with timestamp queries, where the queue has them.
     pub timestamps: bool,
+}
+
+impl Options {
+    fn checks(&self) -> instance::Checks {
+        match (self.validation, self.hazards) {
+            (false, _) => instance::Checks::None,
+            (true, false) => instance::Checks::Validation,
+            (true, true) => instance::Checks::Hazards,
+        }
+    }
 }
 
 /// Lists the devices that [`VulkanDevice::open`] can open, in the order of [`Selector::Index`].
@@ -85,7 +99,7 @@ pub struct Options {
 /// [`ShellError::Unavailable`] where there is no loader, no driver, or the validation layer that `options` asks for
 /// is not installed. A system with drivers but without a usable device gives an empty list.
 pub fn devices(options: &Options) -> Result<Vec<DeviceInfo>, ShellError> {
-    let instance = instance::Instance::open(options.loader.as_deref(), options.validation)?;
+    let instance = instance::Instance::open(options.loader.as_deref(), options.checks())?;
     let found = physical::enumerate(&instance)?;
     Ok(found.into_iter().map(|physical| physical.info).collect())
 }
@@ -115,7 +129,7 @@ impl VulkanDevice {
     /// [`ShellError::Unavailable`] where loader, driver, compute queue, the chosen device or the requested validation
     /// layer is missing; otherwise what the driver reports. A cache file that cannot be used is no error.
     pub fn open(options: &Options, library: &'static dyn KernelLibrary) -> Result<Self, ShellError> {
-        let instance = Arc::new(instance::Instance::open(options.loader.as_deref(), options.validation)?);
+        let instance = Arc::new(instance::Instance::open(options.loader.as_deref(), options.checks())?);
         let physical = physical::select(physical::enumerate(&instance)?, &options.device)?;
         let device = Arc::new(device::Device::open(instance, physical, true)?);
         let transfer = transfer::Transfer::new(&device)?;

