@@ -135,3 +135,38 @@ fn arenas_are_near_their_lower_bound() {
         }
     }
 }
+
+/// A sample as the models want it: `(pixel − mean) · scale`, from the hint that travels with the model.
+fn sample(name: &str) -> Array {
+    let hint: serde_json::Value = serde_json::from_slice(&model("fashion/hint.json")).unwrap();
+    let number = |k: &str| hint["inputs"]["image"][k][0].as_f64().unwrap() as f32;
+    let (mean, scale) = (number("mean"), number("scale"));
+    let file = model(&format!("fashion/samples/{name}"));
+    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((info.width, info.height, info.color_type), (28, 28, png::ColorType::Grayscale));
+    let values: Vec<f32> = pixels[..784].iter().map(|p| (f32::from(*p) - mean) * scale).collect();
+    Array::new(&[1, 1, 28, 28], &values)
+}
+
+#[test]
+fn classifiers_agree_with_the_reference_on_the_samples() {
+    let expected: serde_json::Value = serde_json::from_slice(&model("fashion/expected.json")).unwrap();
+    // f32: sums in another order. int8: rare ties of one step may round the other way.
+    for (name, tolerance) in [("fashion", 1e-4), ("fashion_int8", 0.02)] {
+        let hints = Some(String::from_utf8(model("fashion/hint.json")).unwrap());
+        let options = ImportOptions { hints, ..ImportOptions::default() };
+        let c = compiled(&format!("fashion/{name}.onnx"), &options, Profile::mcu());
+        let mut s = Session::new(&c.bytes);
+        assert_eq!(s.program().hints.len(), 2);
+        for (file, want) in expected.as_object().unwrap() {
+            let run = s.run("main", &[("image", sample(file))]);
+            let p = run.outputs["probabilities"].f32();
+            let best = (0..10).max_by(|a, b| p[*a].total_cmp(&p[*b])).unwrap();
+            assert_eq!(best as u64, want["class"].as_u64().unwrap(), "{name} {file}");
+            let want = want[name]["probability"].as_f64().unwrap();
+            assert!((f64::from(p[best]) - want).abs() <= tolerance, "{name} {file}: {} for {want}", p[best]);
+        }
+    }
+}
