@@ -32,7 +32,11 @@ pub(crate) enum Row<'x, T> {
 impl Broadcast {
     /// The walk of a step with two inputs and one output of `elements` elements, which must not be 0. `lengths`
     /// are those of the inputs.
-    pub(crate) fn new(step: &StepView<'_>, lengths: [usize; 2], elements: usize) -> Result<Broadcast, KernelError> {
+    pub(crate) fn new(
+        step: &StepView<'_>,
+        lengths: [usize; 2],
+        elements: usize,
+    ) -> Result<Broadcast, KernelError> {
         let (inputs, y) = ([step.input(0)?, step.input(1)?], step.output(0)?);
         expect("elements of y", y.elements(), elements)?;
         for (shape, length) in inputs.iter().zip(lengths) {
@@ -84,7 +88,10 @@ impl Broadcast {
     }
 
     /// Calls `each` with the first positions of the operands for every row of the result, in order.
-    pub(crate) fn rows(&self, mut each: impl FnMut([usize; 2]) -> Result<(), KernelError>) -> Result<(), KernelError> {
+    pub(crate) fn rows(
+        &self,
+        mut each: impl FnMut([usize; 2]) -> Result<(), KernelError>,
+    ) -> Result<(), KernelError> {
         let outer = self.axes.get(1..self.rank).unwrap_or(&[]);
         let (mut trips, mut at) = ([0usize; MAX_RANK], [0usize; 2]);
         loop {
@@ -111,7 +118,12 @@ impl Broadcast {
     }
 
     /// The row of operand `operand` that starts at `at`.
-    pub(crate) fn cut<'x, T: Copy>(&self, operand: usize, x: &'x [T], at: usize) -> Result<Row<'x, T>, KernelError> {
+    pub(crate) fn cut<'x, T: Copy>(
+        &self,
+        operand: usize,
+        x: &'x [T],
+        at: usize,
+    ) -> Result<Row<'x, T>, KernelError> {
         let x = x.get(at..).ok_or(OUT_OF_RANGE)?;
         if self.axes[0].strides[operand & 1] == 0 {
             x.first().map(|x| Row::One(*x)).ok_or(OUT_OF_RANGE)

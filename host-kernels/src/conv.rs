@@ -120,7 +120,12 @@ impl Window {
     }
 
     /// The input planes of a group.
-    pub(crate) fn group<'x, T>(&self, x: &'x [T], batch: usize, group: usize) -> Result<&'x [T], KernelError> {
+    pub(crate) fn group<'x, T>(
+        &self,
+        x: &'x [T],
+        batch: usize,
+        group: usize,
+    ) -> Result<&'x [T], KernelError> {
         let n = product(&[self.channels, self.input[0], self.input[1]]);
         let start = batch.wrapping_mul(self.groups).wrapping_add(group).wrapping_mul(n);
         x.get(start..).and_then(|x| x.get(..n)).ok_or(OUT_OF_RANGE)
@@ -139,7 +144,13 @@ impl Window {
     }
 
     /// Row `tap` of the window at output row `row`, in the plane of channel `channel`; `None` in the padding.
-    pub(crate) fn row<'x, T>(&self, planes: &'x [T], channel: usize, row: usize, tap: usize) -> Option<&'x [T]> {
+    pub(crate) fn row<'x, T>(
+        &self,
+        planes: &'x [T],
+        channel: usize,
+        row: usize,
+        tap: usize,
+    ) -> Option<&'x [T]> {
         let source = self.source(0, row, tap);
         let [height, width] = self.input;
         if source >= height {
@@ -209,7 +220,8 @@ impl<A: Arithmetic<W = <A as Arithmetic>::X, Y = <A as Arithmetic>::X>> Line<'_,
         let start = window.source(1, first, 0);
         let mut taps = Taps::new(window.strides[1]);
         for (line, weights) in self.weights.chunks_exact(kernel_width).enumerate() {
-            let Some(source) = window.row(self.planes, line / kernel_height, row, line % kernel_height) else {
+            let Some(source) = window.row(self.planes, line / kernel_height, row, line % kernel_height)
+            else {
                 continue;
             };
             let mut at = start;
@@ -232,7 +244,8 @@ impl<A: Arithmetic<W = <A as Arithmetic>::X, Y = <A as Arithmetic>::X>> Line<'_,
         for (column, y) in y.iter_mut().enumerate() {
             let mut acc = arithmetic.start(self.channel);
             for (line, weights) in self.weights.chunks_exact(kernel_width).enumerate() {
-                let Some(source) = window.row(self.planes, line / kernel_height, row, line % kernel_height) else {
+                let Some(source) = window.row(self.planes, line / kernel_height, row, line % kernel_height)
+                else {
                     continue;
                 };
                 for (tap, w) in weights.iter().enumerate() {

@@ -52,7 +52,10 @@ mod tests {
             for low in [0, 1, 0xfff, 0x1000, 0x1001, 0x1fff] {
                 let x = f32::from_bits(high << 13 | low);
                 let (ours, theirs) = (super::from_f32(x), half::f16::from_f32(x).to_bits());
-                assert!(ours == theirs || x.is_nan() && ours & 0x7fff > 0x7c00, "{x:e}: {ours:#x} {theirs:#x}");
+                assert!(
+                    ours == theirs || x.is_nan() && ours & 0x7fff > 0x7c00,
+                    "{x:e}: {ours:#x} {theirs:#x}"
+                );
             }
         }
     }

@@ -86,7 +86,9 @@ fn pool<T: bytemuck::Pod, A: Copy>(
             let mut value = start;
             if columns > 0 {
                 for line in 0..rows {
-                    let line = plane.wrapping_mul(height).wrapping_add(top.wrapping_add(line.wrapping_mul(down.dilation)));
+                    let line = plane
+                        .wrapping_mul(height)
+                        .wrapping_add(top.wrapping_add(line.wrapping_mul(down.dilation)));
                     let source = line.wrapping_mul(width).wrapping_add(left);
                     let source = x.get(source..).ok_or(OUT_OF_RANGE)?;
                     for x in source.iter().step_by(across.dilation).take(columns) {
@@ -109,10 +111,14 @@ mod tests {
     fn taps_within_the_input_are_those_a_search_finds() {
         for size in 0..7usize {
             for taps in 1..5usize {
-                for (stride, pad, dilation) in [(1, 0, 1), (2, 1, 1), (3, 2, 1), (1, 0, 2), (2, 0, 3), (1, 5, 2)] {
+                for (stride, pad, dilation) in
+                    [(1, 0, 1), (2, 1, 1), (3, 2, 1), (1, 0, 2), (2, 0, 3), (1, 5, 2)]
+                {
                     let axis = Axis { size, taps, stride, pad, dilation };
                     for position in 0..6usize {
-                        let at = |tap| (position * stride + tap * dilation).checked_sub(pad).filter(|p| *p < size);
+                        let at = |tap: usize| {
+                            (position * stride + tap * dilation).checked_sub(pad).filter(|p| *p < size)
+                        };
                         let found = (0..taps).filter_map(at);
                         let (first, count) = axis.within(position);
                         assert_eq!(count, found.clone().count());

@@ -10,7 +10,8 @@ pub fn i32(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError
     let y = ops.output::<i32>(0)?;
     expect("elements of y", attrs.count as usize, y.len())?;
     for (y, id) in y.iter_mut().zip(attrs.exprs) {
-        let value = (step.expr)(id).ok_or(KernelError { what: "expression", expected: 0, found: u64::from(id) })?;
+        let value =
+            (step.expr)(id).ok_or(KernelError { what: "expression", expected: 0, found: u64::from(id) })?;
         *y = i32::try_from(value).unwrap_or(i32::MAX);
     }
     Ok(())

@@ -15,7 +15,11 @@ pub fn relu_f16(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelErro
     unary(step, ops, |x: u16| float16::from_f32(relu(float16::to_f32(x))))
 }
 
-fn unary<T: bytemuck::Pod>(step: &StepView<'_>, mut ops: Operands<'_>, f: impl Fn(T) -> T) -> Result<(), KernelError> {
+fn unary<T: bytemuck::Pod>(
+    step: &StepView<'_>,
+    mut ops: Operands<'_>,
+    f: impl Fn(T) -> T,
+) -> Result<(), KernelError> {
     step.attributes::<NoAttributes>()?;
     let y = ops.output::<T>(0)?;
     expect("elements of y", step.output(0)?.elements(), y.len())?;
