@@ -102,7 +102,7 @@ fn main(
 
 // y = (x - zero) · scale; the difference is exact and rounded once to single precision.
 //# kernel dequantize_${T} T=i8|i32
-//# params Dequantize n x scale zero y has_zero inner channels
+//# params Quantize n x scale zero y has_zero inner channels
 //# include convert
 //# exact
 
