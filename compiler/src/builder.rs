@@ -102,7 +102,14 @@ impl GraphBuilder {
         self.new_symbol(name, INPUT_SYMBOL, low, high, multiple_of)
     }
 
-    fn new_symbol(&mut self, name: &str, kind: u8, low: u64, high: u64, multiple_of: u64) -> Result<Dim, Error> {
+    fn new_symbol(
+        &mut self,
+        name: &str,
+        kind: u8,
+        low: u64,
+        high: u64,
+        multiple_of: u64,
+    ) -> Result<Dim, Error> {
         if name.is_empty() || !self.symbol_names.insert(name.into()) {
             return Err(Error::name("symbol", "name of a size missing or used twice", name));
         }
@@ -130,7 +137,8 @@ impl GraphBuilder {
     }
 
     fn check_bytes(&self, at: &str, dtype: DType, dims: &[Dim]) -> Result<u64, Error> {
-        let bytes = dims.iter().try_fold(dtype.size() as u64, |n, d| n.checked_mul(self.graph.dims.range(*d).1));
+        let bytes =
+            dims.iter().try_fold(dtype.size() as u64, |n, d| n.checked_mul(self.graph.dims.range(*d).1));
         match bytes {
             Some(n) if n <= MAX_TENSOR_BYTES => Ok(n),
             n => Err(Error::count(at, "bytes of a tensor", MAX_TENSOR_BYTES, n.unwrap_or(u64::MAX))),
@@ -280,11 +288,16 @@ impl GraphBuilder {
     pub fn update(&mut self, state: Value, new: Value) -> Result<(), Error> {
         let at = self.graph.label(state);
         self.visible(&at, new)?;
-        let (Some(s), Some(n)) = (self.graph.tensors.get(state.index()), self.graph.tensors.get(new.index())) else {
+        let (Some(s), Some(n)) = (self.graph.tensors.get(state.index()), self.graph.tensors.get(new.index()))
+        else {
             return Err(Error::Scope { at: at.clone(), value: at });
         };
         if s.source != Source::State || s.dtype != n.dtype {
-            return Err(Error::types(&at, format!("a state of {}", n.dtype), format!("{:?} of {}", s.source, s.dtype)));
+            return Err(Error::types(
+                &at,
+                format!("a state of {}", n.dtype),
+                format!("{:?} of {}", s.source, s.dtype),
+            ));
         }
         let (old, new_dims) = (s.dims.clone(), n.dims.clone());
         self.same_shape(&at, &old, &new_dims)?;
@@ -457,7 +470,8 @@ pub(crate) fn infer(
         return Err(Error::count(at, "declared output dimensions", 1, 0));
     }
     let out = out.get_mut(..op.outputs.len()).unwrap_or(&mut []);
-    (op.shape_rule)(&mut graph.dims, &ShapeArgs { attrs, inputs: &dims }, out).map_err(|e| Error::shape(at, e))?;
+    (op.shape_rule)(&mut graph.dims, &ShapeArgs { attrs, inputs: &dims }, out)
+        .map_err(|e| Error::shape(at, e))?;
     Ok((types, out.iter().map(|d| d.as_slice().to_vec()).collect()))
 }
 

@@ -7,7 +7,9 @@ use crate::lower::lower;
 use crate::passes;
 use bytemuck::Zeroable;
 use serinette_core::op::{self, ScratchClass};
-use serinette_core::plan::{FirstRecords, Options, Output, Planned, StepInfo, Unit, Workspace, offsets, plan, required};
+use serinette_core::plan::{
+    FirstRecords, Options, Output, Planned, StepInfo, Unit, Workspace, offsets, plan, required,
+};
 use serinette_core::schedule::record::{Arena, Bound, Slot, Wave, profile, space, symbol_kind};
 use serinette_core::schedule::verify::Live;
 use serinette_core::schedule::{self, Limits, Program, verify};

@@ -50,6 +50,16 @@ struct Linear {
     constant: i128,
 }
 
+impl Linear {
+    /// Adds `c · times` to the constant, or takes it away.
+    fn shift(&mut self, c: u64, times: u64, down: bool) -> Result<(), ShapeError> {
+        let by = c.checked_mul(times).map(i128::from).ok_or(ShapeError::OVERFLOW)?;
+        let sum = self.constant.checked_add(if down { -by } else { by });
+        self.constant = sum.ok_or(ShapeError::OVERFLOW)?;
+        Ok(())
+    }
+}
+
 /// All dimension expressions of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct DimTable {
@@ -159,10 +169,10 @@ impl DimTable {
             let n = self.need(d)?;
             let a = Dim(u64::from(n.expr.a));
             match n.expr.op {
-                expr_op::CONSTANT => form.constant += i128::from(n.expr.b) * i128::from(times),
+                expr_op::CONSTANT => form.shift(n.expr.b, times, false)?,
                 expr_op::ADD => todo.extend([(a, times), (Dim(n.expr.b), times)]),
                 expr_op::SUB if self.need(a)?.low >= n.expr.b => {
-                    form.constant -= i128::from(n.expr.b) * i128::from(times);
+                    form.shift(n.expr.b, times, true)?;
                     todo.push((a, times));
                 }
                 expr_op::MUL if self.known(Dim(n.expr.b)).is_some() => {
@@ -253,7 +263,7 @@ impl DimAlgebra for DimTable {
             return Ok(self.number(x.checked_add(y).ok_or(ShapeError::OVERFLOW)?));
         }
         let (mut form, other) = (self.linear(a)?, self.linear(b)?);
-        form.constant += other.constant;
+        form.constant = form.constant.checked_add(other.constant).ok_or(ShapeError::OVERFLOW)?;
         for (base, times) in other.terms {
             let sum = form.terms.entry(base).or_insert(0);
             *sum = sum.checked_add(times).ok_or(ShapeError::OVERFLOW)?;

@@ -246,7 +246,13 @@ impl Graph {
     }
 
     /// A new computed value.
-    pub(crate) fn computed(&mut self, name: impl Into<String>, dtype: DType, dims: Vec<Dim>, scope: u32) -> Value {
+    pub(crate) fn computed(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        dims: Vec<Dim>,
+        scope: u32,
+    ) -> Value {
         self.push(Tensor { name: name.into(), dtype, dims, source: Source::Computed, scope })
     }
 

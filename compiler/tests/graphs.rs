@@ -4,7 +4,9 @@
 mod common;
 
 use common::{Array, Session, near, random};
-use serinette_compiler::{CompileOptions, Data, Error, GraphBuilder, LoopSpec, Profile, Size, Trips, Value, compile};
+use serinette_compiler::{
+    CompileOptions, Data, Error, GraphBuilder, LoopSpec, Profile, Size, Trips, Value, compile,
+};
 use serinette_core::DType;
 use serinette_core::op::quantize::{PER_TENSOR, Quantization};
 
@@ -56,8 +58,9 @@ fn entries_share_weights_and_prepared_values() {
     near(&found, &want, 1e-6, "first");
     let x = random(3, 5);
     let found = s.run("second", &[("x", Array::new(&[1, 5], &x))]).outputs["y"].f32();
-    let want: Vec<f32> =
-        (0..3).map(|n| (0..5).map(|k| f64::from(x[k]) * f64::from(w[k * 3 + n])).sum::<f64>() as f32).collect();
+    let want: Vec<f32> = (0..3)
+        .map(|n| (0..5).map(|k| f64::from(x[k]) * f64::from(w[k * 3 + n])).sum::<f64>() as f32)
+        .collect();
     near(&found, &want, 1e-6, "second");
 }
 
@@ -152,7 +155,15 @@ fn arms_may_return_outer_values_and_nest() {
         let inputs =
             [("x", Array::new(&[4], &v)), ("c", Array::new(&[], &[c])), ("d", Array::new(&[], &[d]))];
         let run = s.run("main", &inputs);
-        let first = v.map(|x| if c == 1 { x.max(0.0) } else if d == 1 { x * x } else { x });
+        let first = v.map(|x| {
+            if c == 1 {
+                x.max(0.0)
+            } else if d == 1 {
+                x * x
+            } else {
+                x
+            }
+        });
         let second = if c == 1 { v.map(|x| x + x) } else { first };
         let want: Vec<f32> = first.iter().zip(v).map(|(a, x)| a + x.max(0.0)).collect();
         assert_eq!((run.outputs["z"].f32(), run.outputs["second"].f32()), (want, second.to_vec()));
@@ -266,7 +277,9 @@ fn errors_are_values_that_name_the_node() {
     let x = input(&mut b, "x", &[2, 3]);
     let w = b.constant(DType::F32, &[4, 5], Data::from_slice(&[0f32; 20])).unwrap();
     match b.matmul("product", x, w, None) {
-        Err(Error::Shape { at, source }) => assert_eq!((at.as_str(), source.expected, source.found), ("product", 3, 4)),
+        Err(Error::Shape { at, source }) => {
+            assert_eq!((at.as_str(), source.expected, source.found), ("product", 3, 4))
+        }
         other => panic!("{other:?}"),
     }
     let i = b.cast("i", x, DType::I32).unwrap();
@@ -291,4 +304,31 @@ fn errors_are_values_that_name_the_node() {
     .unwrap();
     assert!(matches!(b.relu("outside", leak.unwrap()), Err(Error::Scope { .. })));
     assert!(matches!(GraphBuilder::new().finish(), Err(Error::Count { .. })));
+}
+
+#[test]
+fn steps_are_ordered_for_a_low_peak() {
+    // As built, four wide tensors are live at once; one after the other, only one is.
+    let mut b = GraphBuilder::new();
+    b.entry("main").unwrap();
+    let x = input(&mut b, "x", &[1, 8]);
+    let wide = b.constant(DType::F32, &[8, 1000], Data::from_slice(&random(8, 8000))).unwrap();
+    let narrow = b.constant(DType::F32, &[1000, 8], Data::from_slice(&random(9, 8000))).unwrap();
+    let mut rows = Vec::new();
+    for i in 0..4 {
+        let s = b.constant(DType::F32, &[], Data::from_slice(&[i as f32 + 0.5])).unwrap();
+        let v = b.mul(&format!("v{i}"), x, s).unwrap();
+        rows.push(b.matmul(&format!("up{i}"), v, wide, None).unwrap());
+    }
+    let mut sum = x;
+    for (i, r) in rows.iter().enumerate() {
+        let v = b.matmul(&format!("down{i}"), *r, narrow, None).unwrap();
+        sum = b.add(&format!("sum{i}"), sum, v).unwrap();
+    }
+    b.output("y", sum).unwrap();
+    let options = CompileOptions { profiles: vec![Profile::mcu()], scratch: None };
+    let c = compile(b.finish().unwrap(), &options).unwrap();
+    let p = &c.report.plans[0];
+    assert!(p.arena_bytes < 5000, "{} bytes", p.arena_bytes);
+    assert!(p.arena_bytes as f64 <= 1.02 * p.lower_bound_bytes as f64);
 }

@@ -35,7 +35,13 @@ fn int(name: &str, i: i64) -> AttributeProto {
 }
 
 fn ints(name: &str, dims: &[i64], values: &[i64]) -> TensorProto {
-    TensorProto { name: name.into(), dims: dims.into(), data_type: 7, int64_data: values.into(), ..Default::default() }
+    TensorProto {
+        name: name.into(),
+        dims: dims.into(),
+        data_type: 7,
+        int64_data: values.into(),
+        ..Default::default()
+    }
 }
 
 fn file(graph: GraphProto) -> Vec<u8> {
@@ -43,7 +49,12 @@ fn file(graph: GraphProto) -> Vec<u8> {
     ModelProto { ir_version: 8, graph: Some(graph), opset_import, ..Default::default() }.encode_to_vec()
 }
 
-fn graph(nodes: Vec<NodeProto>, initializer: Vec<TensorProto>, inputs: Vec<ValueInfoProto>, out: ValueInfoProto) -> GraphProto {
+fn graph(
+    nodes: Vec<NodeProto>,
+    initializer: Vec<TensorProto>,
+    inputs: Vec<ValueInfoProto>,
+    out: ValueInfoProto,
+) -> GraphProto {
     GraphProto { node: nodes, initializer, input: inputs, output: vec![out], ..Default::default() }
 }
 
@@ -67,7 +78,9 @@ fn all_unsupported_nodes_are_listed_at_once() {
         node("Softmax", &["x"], &["c"], vec![int("axis", 1), int("temperature", 2)]),
         node("Einsum", &["b", "c"], &["y"], vec![]),
     ];
-    let Err(Error::Unsupported(list)) = read(graph(nodes, vec![], vec![x()], info("y", 1, &[]))) else { panic!() };
+    let Err(Error::Unsupported(list)) = read(graph(nodes, vec![], vec![x()], info("y", 1, &[]))) else {
+        panic!()
+    };
     let found: Vec<_> = list.iter().map(|u| (u.node.as_str(), u.op.as_str())).collect();
     assert_eq!(found, [("a_node", "Sin"), ("c_node", "Softmax"), ("y_node", "Einsum")]);
     assert!(list[1].reason.contains("temperature"));

@@ -111,17 +111,24 @@ fn int8_classifier_is_all_integer_inside() {
     let c = compiled("fashion/fashion_int8.onnx", &ImportOptions::default(), Profile::mcu());
     let ops = Session::new(&c.bytes).ops();
     let count = |op: &str| ops.iter().filter(|o| **o == op).count();
-    assert_eq!((count("QConv2d"), count("QMatMul"), count("MaxPool2d"), count("AveragePool2d")), (9, 1, 2, 1));
+    assert_eq!(
+        (count("QConv2d"), count("QMatMul"), count("MaxPool2d"), count("AveragePool2d")),
+        (9, 1, 2, 1)
+    );
     assert_eq!((count("Quantize"), count("Dequantize"), count("Softmax")), (1, 1, 1), "{ops:?}");
     assert_eq!(ops.len(), 16, "{ops:?}");
 }
 
 #[test]
 fn arenas_are_near_their_lower_bound() {
-    for (path, batch) in [("joint/joint.onnx", 5), ("fashion/fashion.onnx", 1), ("fashion/fashion_int8.onnx", 1)] {
+    for (path, batch) in
+        [("joint/joint.onnx", 5), ("fashion/fashion.onnx", 1), ("fashion/fashion_int8.onnx", 1)]
+    {
         for profile in [Profile::desktop(), Profile::mcu()] {
-            let options =
-                ImportOptions { bounds: [("batch".to_owned(), (batch, 1))].into(), ..ImportOptions::default() };
+            let options = ImportOptions {
+                bounds: [("batch".to_owned(), (batch, 1))].into(),
+                ..ImportOptions::default()
+            };
             let c = compiled(path, &options, profile);
             let p = &c.report.plans[0];
             assert!(p.lower_bound_bytes > 0);

@@ -118,7 +118,12 @@ impl GraphBuilder {
         self.visible(name, x)?;
         let rank = self.graph.tensor(x).dims.len();
         if permutation.len() != rank {
-            return Err(Error::count(name, "entries of a permutation", rank as u64, permutation.len() as u64));
+            return Err(Error::count(
+                name,
+                "entries of a permutation",
+                rank as u64,
+                permutation.len() as u64,
+            ));
         }
         let mut attrs = Transpose::default();
         for (space, p) in attrs.permutation.iter_mut().zip(permutation) {

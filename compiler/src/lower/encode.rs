@@ -72,8 +72,7 @@ struct Encoder<'a> {
 
 /// The attribute expressions of a step, if its op has any.
 fn size_attrs(s: &LowStep) -> Option<Size> {
-    let op = s.op.filter(|o| o.code == SIZE.code)?;
-    let _ = op;
+    s.op.filter(|o| o.code == SIZE.code)?;
     serinette_core::op::attributes(&s.attrs).ok()
 }
 
@@ -102,7 +101,9 @@ impl Encoder<'_> {
             let e = self.graph.dims.expr(Dim(d)).ok_or(Error::count("expressions", "dimension", 0, d))?;
             let operands = match e.op {
                 expr_op::CONSTANT | expr_op::SYMBOL => [None, None],
-                expr_op::ADD | expr_op::MUL | expr_op::MIN | expr_op::MAX => [Some(u64::from(e.a)), Some(e.b)],
+                expr_op::ADD | expr_op::MUL | expr_op::MIN | expr_op::MAX => {
+                    [Some(u64::from(e.a)), Some(e.b)]
+                }
                 _ => [Some(u64::from(e.a)), None],
             };
             for o in operands.into_iter().flatten() {
@@ -156,7 +157,12 @@ impl Encoder<'_> {
     }
 
     fn expr(&self, d: Dim) -> Result<u32, Error> {
-        self.exprs.get(&d.0).copied().ok_or(Error::count("expressions", "dimension written before its use", 0, d.0))
+        self.exprs.get(&d.0).copied().ok_or(Error::count(
+            "expressions",
+            "dimension written before its use",
+            0,
+            d.0,
+        ))
     }
 
     fn guards(&mut self) -> Result<(), Error> {
@@ -213,7 +219,9 @@ impl Encoder<'_> {
         if let Some(d) = &v.data {
             (r.section, r.data_offset, r.data_bytes) = (0, self.store(d), d.len() as u64);
         }
-        debug_assert!(v.data.is_some() || !matches!(v.role, role::CONSTANT | role::WEIGHT) || v.place != Place::Own);
+        debug_assert!(
+            v.data.is_some() || !matches!(v.role, role::CONSTANT | role::WEIGHT) || v.place != Place::Own
+        );
         self.blob.values.push(r);
         Ok(())
     }
@@ -248,7 +256,9 @@ impl Encoder<'_> {
         if matches!(s.kind, step_kind::ELSE | step_kind::END) {
             r.operands = 0;
         } else {
-            self.blob.operands.extend(s.inputs.iter().map(|v| v.unwrap_or(NONE)).chain(s.outputs.iter().copied()));
+            self.blob
+                .operands
+                .extend(s.inputs.iter().map(|v| v.unwrap_or(NONE)).chain(s.outputs.iter().copied()));
         }
         if let Some(d) = s.max_trips {
             r.max_trips = self.expr(d)?;

@@ -20,7 +20,8 @@ pub(super) fn flatten(graph: &Graph) -> Result<Program, Error> {
     for e in &graph.entries {
         views.collect(graph, &mut dims, &e.block)?;
     }
-    let mut l = Lowering { graph, program: Program::default(), ids: HashMap::new(), alias: HashMap::new(), views };
+    let mut l =
+        Lowering { graph, program: Program::default(), ids: HashMap::new(), alias: HashMap::new(), views };
     l.globals();
     for e in &graph.entries {
         let inputs: Vec<u32> = e.inputs.iter().map(|v| l.id(*v)).collect();
@@ -157,7 +158,10 @@ impl Lowering<'_> {
             let (axis, parts) = self.views.joins.get(&whole).cloned().unwrap_or_default();
             let count = parts.len() as u16;
             for (i, (part, start)) in parts.iter().enumerate() {
-                self.new_value(*part, Place::Part { root, axis, start: *start, part: i as u16, parts: count });
+                self.new_value(
+                    *part,
+                    Place::Part { root, axis, start: *start, part: i as u16, parts: count },
+                );
             }
             return self.ids.get(&v).copied().unwrap_or(root);
         }
@@ -209,10 +213,11 @@ impl Lowering<'_> {
 
     /// A new value like `like`, that no graph value stands for.
     fn extra(&mut self, like: u32) -> u32 {
-        let (dtype, dims) =
-            self.program.values.get(like as usize).map_or((serinette_core::DType::F32, vec![]), |v| {
-                (v.dtype, v.dims.clone())
-            });
+        let (dtype, dims) = self
+            .program
+            .values
+            .get(like as usize)
+            .map_or((serinette_core::DType::F32, vec![]), |v| (v.dtype, v.dims.clone()));
         self.program.values.push(LowValue {
             name: String::new(),
             dtype,
@@ -357,7 +362,8 @@ impl Lowering<'_> {
                 body.each_use(&mut |u| inside |= self.views.root(u) == v);
                 let later = block.nodes.iter().skip(at + 1).any(|n| self.reads(n, v));
                 let result = block.results.iter().any(|r| self.views.root(*r) == v);
-                let update = self.graph.entries.iter().any(|e| e.updates.iter().any(|u| self.views.root(u.1) == v));
+                let update =
+                    self.graph.entries.iter().any(|e| e.updates.iter().any(|u| self.views.root(u.1) == v));
                 if once && !inside && !later && !result && !update && self.producer(block, v).is_some() {
                     self.alias.insert(v, *arg);
                 }
@@ -434,7 +440,9 @@ impl Lowering<'_> {
     /// Whether the step that computes result `k` of a body may write it over argument `k`: nothing reads the
     /// argument at that step or later, except the step itself where its op allows to store in place.
     fn may_write_out(&self, body: &Block, k: usize) -> bool {
-        let (Some(r), Some(arg)) = (body.results.get(k).copied(), body.args.get(k).copied()) else { return false };
+        let (Some(r), Some(arg)) = (body.results.get(k).copied(), body.args.get(k).copied()) else {
+            return false;
+        };
         let once = body.results.iter().filter(|x| **x == r).count() == 1;
         let Some(at) = self.producer(body, r).filter(|_| once) else { return false };
         let read_at_end = body.results.iter().any(|x| self.views.root(*x) == arg);

@@ -142,7 +142,8 @@ impl<'m> Importer<'m> {
 
     /// Imports the nodes of a graph or subgraph into the block that is open.
     pub fn nodes(&mut self, graph: &'m GraphProto) -> Result<(), Error> {
-        let later: HashSet<&str> = graph.node.iter().flat_map(|n| n.output.iter().map(String::as_str)).collect();
+        let later: HashSet<&str> =
+            graph.node.iter().flat_map(|n| n.output.iter().map(String::as_str)).collect();
         for proto in &graph.node {
             let node = Node::new(proto);
             for name in proto.input.iter().filter(|n| !n.is_empty()) {
@@ -262,8 +263,11 @@ impl<'m> Importer<'m> {
         }
         let c = known.constant.clone();
         let value = if wide {
-            let narrow: Vec<i32> =
-                c.data.numbers::<i64>().map(|v| v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32).collect();
+            let narrow: Vec<i32> = c
+                .data
+                .numbers::<i64>()
+                .map(|v| v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32)
+                .collect();
             if c.data.numbers::<i64>().zip(&narrow).any(|(a, b)| a != i64::from(*b)) {
                 self.b.note(format!("{at}: int64 constant {} does not fit 32 bits; it saturates", c.name));
             }

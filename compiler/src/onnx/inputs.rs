@@ -36,7 +36,8 @@ fn one(im: &mut Importer<'_>, input: &ValueInfoProto) -> Result<Item, Error> {
                 Size::Expr(d) => im.b.graph.dims.known(*d),
             })
             .collect();
-        let dims = known.ok_or_else(|| Error::malformed(name, "a state must have known sizes (give its shape)"))?;
+        let dims =
+            known.ok_or_else(|| Error::malformed(name, "a state must have known sizes (give its shape)"))?;
         if dtype == DType::I64 {
             return Err(Error::types(name, "a state of a 32-bit or narrower type", dtype.name()));
         }

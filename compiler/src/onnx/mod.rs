@@ -77,7 +77,8 @@ pub fn import(file: Vec<u8>, options: &ImportOptions) -> Result<Graph, Error> {
 /// Imports a file that lies in memory already; tensor data are shared with it.
 pub fn import_bytes(file: Bytes, options: &ImportOptions) -> Result<Graph, Error> {
     let digest = Sha256::digest(&file);
-    let model = ModelProto::decode(file).map_err(|e| Error::malformed("file", format!("not an ONNX model: {e}")))?;
+    let model =
+        ModelProto::decode(file).map_err(|e| Error::malformed("file", format!("not an ONNX model: {e}")))?;
     let mut graph = graph::import_model(&model, options)?;
     let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
     graph.metadata.insert("source.sha256".into(), hex);

@@ -19,7 +19,9 @@ impl From<Error> for Fail {
     fn from(e: Error) -> Fail {
         match e {
             // The op table does not take these types or attributes: another version of it might.
-            Error::Types { expected, found, .. } => Fail::Unsupported(format!("expected {expected}, found {found}")),
+            Error::Types { expected, found, .. } => {
+                Fail::Unsupported(format!("expected {expected}, found {found}"))
+            }
             Error::Attribute { source, .. } => Fail::Unsupported(source.to_string()),
             e => Fail::Wrong(e),
         }
@@ -41,7 +43,8 @@ pub(super) struct Node<'m> {
 impl<'m> Node<'m> {
     pub fn new(proto: &'m NodeProto) -> Node<'m> {
         let first = proto.output.iter().find(|o| !o.is_empty());
-        let name = if proto.name.is_empty() { first.cloned().unwrap_or_default() } else { proto.name.clone() };
+        let name =
+            if proto.name.is_empty() { first.cloned().unwrap_or_default() } else { proto.name.clone() };
         Node { proto, name, seen: RefCell::new(HashSet::new()) }
     }
 
@@ -74,7 +77,8 @@ impl<'m> Node<'m> {
             None => Ok(default.into()),
             Some(a) if a.s.is_some() || a.kind == attribute_kind::STRING => {
                 let bytes = a.s.clone().unwrap_or_default();
-                String::from_utf8(bytes.to_vec()).map_err(|_| self.wrong(format!("attribute {name} is no text")))
+                String::from_utf8(bytes.to_vec())
+                    .map_err(|_| self.wrong(format!("attribute {name} is no text")))
             }
             Some(_) => Err(self.wrong(format!("attribute {name} is not a text"))),
         }

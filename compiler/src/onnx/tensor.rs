@@ -40,8 +40,9 @@ impl Constant {
     /// The contents of a tensor message. Raw bytes are shared with the file.
     pub fn read(t: &TensorProto, at: &str) -> Result<Constant, Error> {
         let name = if t.name.is_empty() { at } else { &t.name };
-        let dtype = dtype(t.data_type)
-            .ok_or_else(|| Error::malformed(name, format!("element type code {} is not known", t.data_type)))?;
+        let dtype = dtype(t.data_type).ok_or_else(|| {
+            Error::malformed(name, format!("element type code {} is not known", t.data_type))
+        })?;
         if t.data_location != 0 {
             return Err(Error::malformed(name, "data in another file is not supported"));
         }

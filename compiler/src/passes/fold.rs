@@ -73,7 +73,8 @@ fn evaluate(
     sizes: &[u64],
 ) -> Option<Vec<Data>> {
     let shape = |v: Value| {
-        let dims: Option<Vec<usize>> = graph.known_dims(v)?.iter().map(|d| usize::try_from(*d).ok()).collect();
+        let dims: Option<Vec<usize>> =
+            graph.known_dims(v)?.iter().map(|d| usize::try_from(*d).ok()).collect();
         Shape::new(&dims?)
     };
     let types: Vec<Option<DType>> = inputs.iter().map(|i| i.map(|(v, _)| graph.tensor(v).dtype)).collect();

@@ -161,7 +161,8 @@ impl Model {
             // Change of live bytes; earlier nodes first where it is the same.
             let cost = |i: usize| {
                 let made: u64 = self.makes[i].iter().filter(|r| !started[**r]).map(|r| self.bytes[*r]).sum();
-                let freed: u64 = self.reads[i].iter().filter(|r| left[**r] == 1).map(|r| self.bytes[*r]).sum();
+                let freed: u64 =
+                    self.reads[i].iter().filter(|r| left[**r] == 1).map(|r| self.bytes[*r]).sum();
                 (i128::from(made) - i128::from(freed), i)
             };
             let Some(at) = (0..ready.len()).min_by_key(|k| cost(ready[*k])) else { break };

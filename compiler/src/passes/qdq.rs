@@ -105,7 +105,9 @@ fn affine(graph: &Graph, node: &Node, op: &'static OpDescriptor) -> Option<Affin
     }
     let scale = constant(graph, node.input(1)?)?.numbers::<f32>().next()?;
     let zero = match node.input(2) {
-        Some(z) if graph.tensor(z).dtype == DType::I8 => i32::from(constant(graph, z)?.numbers::<i8>().next()?),
+        Some(z) if graph.tensor(z).dtype == DType::I8 => {
+            i32::from(constant(graph, z)?.numbers::<i8>().next()?)
+        }
         Some(_) => return None,
         None => 0,
     };

@@ -55,8 +55,8 @@ fn invariants(graph: &Graph, node: &mut Node, replaced: &mut HashMap<Value, Valu
         let (arg, result) = (body.args[k], body.results[k]);
         // A condition that starts true and stays true, as a constant or untouched, is none.
         let is_condition = *condition == Some(k);
-        let always = known(graph, initial) == Some(true)
-            && (result == arg || known(graph, result) == Some(true));
+        let always =
+            known(graph, initial) == Some(true) && (result == arg || known(graph, result) == Some(true));
         let keep = if is_condition { !always } else { result != arg };
         if keep {
             k += 1;

@@ -64,7 +64,9 @@ fn view_block(graph: &mut Graph, block: &mut Block, views: &mut HashMap<Value, V
         } else if let Some((axis, start)) = window(graph, node, x, y) {
             let (root, start) = match views.get(&x) {
                 None => (x, Some(start)),
-                Some(View { root, window: Some((a, s)) }) if *a == axis => (*root, graph.dims.add(*s, start).ok()),
+                Some(View { root, window: Some((a, s)) }) if *a == axis => {
+                    (*root, graph.dims.add(*s, start).ok())
+                }
                 Some(_) => continue,
             };
             let Some(start) = start else { continue };
@@ -93,7 +95,7 @@ fn window(graph: &mut Graph, node: &Node, x: Value, y: Value) -> Option<(u8, Dim
     let inner = outermost(graph, &from, *axis)?;
     let start = u64::from(attrs.starts[*axis]);
     // The part that is read may end anywhere in a word; only its start must be one.
-    let aligned = (start * inner % 4) * size % 4 == 0;
+    let aligned = (start % 4 * (inner % 4) * size).is_multiple_of(4);
     if attrs.steps.iter().any(|s| *s != 1) || !aligned {
         return None;
     }
@@ -137,7 +139,8 @@ fn join(graph: &mut Graph, block: &mut Block, pinned: &HashSet<Value>) {
                 .map(|i| {
                     let v = node.inputs[i];
                     let once = node.inputs.iter().filter(|o| **o == v).count() == 1;
-                    once && v.is_some_and(|v| computed.contains(&v) && !pinned.contains(&v) && !parts.contains(&v))
+                    once && v
+                        .is_some_and(|v| computed.contains(&v) && !pinned.contains(&v) && !parts.contains(&v))
                 })
                 .collect();
             if direct.contains(&true) {
@@ -179,10 +182,12 @@ fn tiles(graph: &mut Graph, node: &Node, axis: usize, y: Value) -> bool {
             None => return false,
         }
     }
-    let (Some(last), Ok(mut start)) = (lengths.len().checked_sub(1), graph.dims.constant(0)) else { return false };
+    let (Some(last), Ok(mut start)) = (lengths.len().checked_sub(1), graph.dims.constant(0)) else {
+        return false;
+    };
     for (i, d) in lengths.iter().enumerate() {
         let known = graph.dims.known(*d).unwrap_or(1);
-        if i != last && (inner % 4 * (known % 4) % 4 * size) % 4 != 0 {
+        if i != last && !(inner % 4 * (known % 4) * size).is_multiple_of(4) {
             return false;
         }
         let Ok(end) = graph.dims.add(start, *d) else { return false };

@@ -51,8 +51,7 @@ impl Session {
         let mut exprs = vec![0; program.exprs.len()];
         verify(&program, op::ALL, &Limits::default(), &mut live, &mut exprs).unwrap();
         let plan = program.plans.get(0).unwrap();
-        let sizes: Vec<u64> =
-            (0..plan.arenas[1]).map(|a| program.arena(plan, a).unwrap().bytes).collect();
+        let sizes: Vec<u64> = (0..plan.arenas[1]).map(|a| program.arena(plan, a).unwrap().bytes).collect();
         s.arenas = sizes.iter().map(|n| vec![0u64; (*n as usize).div_ceil(8)]).collect();
         s
     }
@@ -81,7 +80,9 @@ impl Session {
         let named = |id: u32| program.text(program.values.get(id).unwrap().name).unwrap();
         let arrays: Vec<&Array> = ids
             .iter()
-            .map(|id| &inputs.iter().find(|(n, _)| *n == named(*id)).unwrap_or_else(|| panic!("{}", named(*id))).1)
+            .map(|id| {
+                &inputs.iter().find(|(n, _)| *n == named(*id)).unwrap_or_else(|| panic!("{}", named(*id))).1
+            })
             .collect();
         let shapes: Vec<Option<Shape>> = arrays.iter().map(|a| Shape::new(&a.dims)).collect();
         let mut found = vec![None; program.symbols.len()];
@@ -182,7 +183,8 @@ pub fn npz(bytes: &[u8]) -> BTreeMap<String, Array> {
     let mut arrays = BTreeMap::new();
     for _ in 0..count {
         assert_eq!(u16_at(at + 10), 0, "stored, not compressed");
-        let (size, name_len, extra, comment) = (u32_at(at + 24), u16_at(at + 28), u16_at(at + 30), u16_at(at + 32));
+        let (size, name_len, extra, comment) =
+            (u32_at(at + 24), u16_at(at + 28), u16_at(at + 30), u16_at(at + 32));
         let name = std::str::from_utf8(&bytes[at + 46..at + 46 + name_len]).unwrap();
         let local = u32_at(at + 42);
         let data = local + 30 + u16_at(local + 26) + u16_at(local + 28);

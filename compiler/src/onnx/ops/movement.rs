@@ -3,10 +3,10 @@
 use super::{Handler, one};
 use crate::builder::Size;
 use crate::data::Data;
+use crate::error::Error;
 use crate::onnx::graph::{Importer, Item};
 use crate::onnx::node::{Fail, Node, unsupported};
 use crate::onnx::tensor::Constant;
-use crate::error::Error;
 use serinette_core::DType;
 use serinette_core::shape::{Dim, DimAlgebra};
 
@@ -32,7 +32,8 @@ fn product(im: &mut Importer<'_>, at: &str, dims: &[Dim]) -> Result<Dim, Fail> {
 fn reshape<'m>(im: &mut Importer<'m>, node: &Node<'m>) -> Result<Vec<Item>, Fail> {
     let zero_copies = node.int("allowzero", 0)? == 0;
     let (x, wide) = im.input(node, 0)?;
-    let target = im.constant_integers(node, 1, "the shape")?.ok_or_else(|| node.wrong("the shape is missing"))?;
+    let target =
+        im.constant_integers(node, 1, "the shape")?.ok_or_else(|| node.wrong("the shape is missing"))?;
     let dims = im.dims_of(x);
     let (mut sizes, mut open, mut known) = (Vec::new(), None, 1u64);
     // Axes that are copied cancel out of the open one.
@@ -40,7 +41,9 @@ fn reshape<'m>(im: &mut Importer<'m>, node: &Node<'m>) -> Result<Vec<Item>, Fail
     for (axis, t) in target.iter().enumerate() {
         sizes.push(match u64::try_from(*t) {
             Ok(0) if zero_copies => {
-                let d = *dims.get(axis).ok_or_else(|| node.wrong("0 for an axis that the input does not have"))?;
+                let d = *dims
+                    .get(axis)
+                    .ok_or_else(|| node.wrong("0 for an axis that the input does not have"))?;
                 if let Some(i) = rest.iter().position(|r| *r == d) {
                     rest.remove(i);
                 }
@@ -59,7 +62,8 @@ fn reshape<'m>(im: &mut Importer<'m>, node: &Node<'m>) -> Result<Vec<Item>, Fail
     }
     if let Some(axis) = open {
         let total = product(im, &node.name, &rest)?;
-        let d = im.b.graph.dims.div_floor(total, known).map_err(|e| Fail::Wrong(Error::shape(&node.name, e)))?;
+        let d =
+            im.b.graph.dims.div_floor(total, known).map_err(|e| Fail::Wrong(Error::shape(&node.name, e)))?;
         sizes[axis] = Size::Expr(d);
     }
     one(im.b.reshape(&node.name, x, &sizes)?, wide)

@@ -8,7 +8,8 @@ use serinette_core::DType;
 use serinette_core::op::quantize::{PER_TENSOR, Quantization};
 use serinette_core::shape::DimAlgebra;
 
-pub(super) static HANDLERS: &[(&str, Handler)] = &[("QuantizeLinear", quantize), ("DequantizeLinear", dequantize)];
+pub(super) static HANDLERS: &[(&str, Handler)] =
+    &[("QuantizeLinear", quantize), ("DequantizeLinear", dequantize)];
 
 struct Operands {
     x: Value,

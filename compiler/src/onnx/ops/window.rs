@@ -49,11 +49,11 @@ fn geometry(im: &Importer<'_>, node: &Node<'_>, x: Value, kernel: [u32; 2]) -> R
         "SAME_LOWER" => false,
         _ => return unsupported(format!("auto_pad = {mode}")),
     };
-    for axis in 0..2 {
+    for (axis, taps) in kernel.into_iter().enumerate() {
         let size = im.dims_of(x).get(axis + 2).and_then(|d| im.b.graph.dims.known(*d));
         let size = size.ok_or(Fail::Unsupported(format!("auto_pad = {mode} for an open size")))?;
         let stride = u64::from(g.strides[axis].max(1));
-        let span = u64::from(g.dilations[axis]) * u64::from(kernel[axis]).saturating_sub(1) + 1;
+        let span = u64::from(g.dilations[axis]) * u64::from(taps).saturating_sub(1) + 1;
         let covered = size.div_ceil(stride).saturating_sub(1).saturating_mul(stride).saturating_add(span);
         let total = u32::try_from(covered.saturating_sub(size)).unwrap_or(u32::MAX);
         let (small, large) = (total / 2, total - total / 2);
