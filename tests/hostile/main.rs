@@ -2,6 +2,11 @@
 #![allow(missing_docs)] // a test binary has no readers of its documentation
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failed test panics
 
+mod bytes;
+mod corpus;
 mod harness;
 mod programs;
+mod rejections;
 mod soundness;
+mod synthetic;
+mod timing;

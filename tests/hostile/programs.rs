@@ -44,7 +44,8 @@ fn chain_computes() {
             .map(|(i, y)| (y + f64::from(bias[i % 3])).max(0.0))
             .collect();
         let symbols = [batch as u64];
-        let r = Run { plan: 0, entry: 0, symbols: &symbols, inputs: &[bytes(&x)], poison: 0xff, persistent: &[] };
+        let r =
+            Run { plan: 0, entry: 0, symbols: &symbols, inputs: &[bytes(&x)], poison: 0xff, persistent: &[] };
         let Outcome::Done(out) = run(file.bytes(), &r) else { panic!("does not run") };
         close(&floats(&out[0]), &want);
         assert!(want.iter().any(|y| *y == 0.0) || batch == 1, "the numbers should make relu act");
@@ -65,9 +66,17 @@ fn everything_computes() {
         for (n, trips, s0) in [(1, 0, 0.5f32), (2, 3, -0.25), (most(plan), 9, 1.5), (1, -7, 0.0)] {
             let s = [s0, 1.25, -3.0, 0.125];
             // The order of the values: p, s, d.
-            let mut persistent = vec![bytes(&p.iter().map(|v| *v as f32).collect::<Vec<_>>()), bytes(&s), vec![0; 64]];
+            let mut persistent =
+                vec![bytes(&p.iter().map(|v| *v as f32).collect::<Vec<_>>()), bytes(&s), vec![0; 64]];
             let symbols = [n, 0];
-            let prepare = Run { plan: plan_id as u32, entry: 0, symbols: &symbols, inputs: &[], poison: 0xaa, persistent: &persistent };
+            let prepare = Run {
+                plan: plan_id as u32,
+                entry: 0,
+                symbols: &symbols,
+                inputs: &[],
+                poison: 0xaa,
+                persistent: &persistent,
+            };
             let Outcome::Done(out) = run(file.bytes(), &prepare) else { panic!("prepare does not run") };
             close(&floats(&out[2]), &transposed);
             persistent = out;
@@ -75,23 +84,32 @@ fn everything_computes() {
             let rows = n as usize;
             let x = numbers(rows * 4, 5 + trips as u32);
             let inputs = [bytes(&x), (trips as i32).to_le_bytes().to_vec()];
-            let main = Run { plan: plan_id as u32, entry: 1, symbols: &symbols, inputs: &inputs, poison: 0xff, persistent: &persistent };
+            let main = Run {
+                plan: plan_id as u32,
+                entry: 1,
+                symbols: &symbols,
+                inputs: &inputs,
+                poison: 0xff,
+                persistent: &persistent,
+            };
             let Outcome::Done(out) = run(file.bytes(), &main) else { panic!("main does not run") };
             let x = wide(&x);
             let h: Vec<f64> =
                 product(&x, &transposed, 4, 4).iter().enumerate().map(|(i, v)| v + p[i % 4]).collect();
-            let c: Vec<f64> = h.iter().map(|v| v.max(0.0)).chain(x.iter().zip(&h).map(|(a, b)| a + b)).collect();
+            let c: Vec<f64> =
+                h.iter().map(|v| v.max(0.0)).chain(x.iter().zip(&h).map(|(a, b)| a + b)).collect();
             close(&floats(&out[0]), &c);
             close(&floats(&out[1]), &product(&c, &w2, 8, 1));
             close(&floats(&out[2]), &product(&x, &taps, 4, 1));
-            let trip = |i: usize| if (i as i64) < trips { h.iter().map(|v| v * i as f64 + v).collect() } else { x.clone() };
+            let trip = |i: usize| {
+                if (i as i64) < trips { h.iter().map(|v| v * i as f64 + v).collect() } else { x.clone() }
+            };
             let acc: Vec<f64> = (0..4).flat_map(trip).collect();
             close(&floats(&out[3]), &acc);
             let first = s0 > 0.0;
             seen[usize::from(first)] = true;
             let s = wide(&s);
-            let result: Vec<f64> =
-                s.iter().zip(&p).map(|(s, p)| if first { s + p } else { s * p }).collect();
+            let result: Vec<f64> = s.iter().zip(&p).map(|(s, p)| if first { s + p } else { s * p }).collect();
             close(&floats(&out[4]), &result);
             let next: Vec<f64> = s.iter().zip(&result).map(|(a, b)| a + b).collect();
             close(&floats(&out[6]), &next);

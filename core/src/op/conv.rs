@@ -203,7 +203,8 @@ fn conv_shape(
 
 fn conv_cost(s: &StepShapes<'_>) -> Cost {
     let w = s.input(1);
-    let taps = (w.dim(1) * w.dim(2) * w.dim(3)) as u64;
+    // Saturating: a tensor without output channels is empty however large its other axes are.
+    let taps = w.dim(1).saturating_mul(w.dim(2)).saturating_mul(w.dim(3)) as u64;
     Cost { macs: (s.output(0).elements() as u64).saturating_mul(taps), bytes: s.bytes() }
 }
 

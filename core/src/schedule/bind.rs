@@ -121,6 +121,8 @@ impl<'a> Bindings<'a> {
         let root = if v.view == view::NONE { v } else { self.program.values.get(v.root)? };
         let skipped = match v.view {
             view::NONE | view::RESHAPE => 0,
+            // Without elements it is nowhere; its start could even lie behind the slot.
+            _ if bytes == 0 => 0,
             view::WINDOW | view::PART => {
                 let mut start = self.expr(v.start, &[])?;
                 if v.counter != NONE {

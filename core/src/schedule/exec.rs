@@ -445,7 +445,8 @@ fn borrow<'m>(
         let w = Written { arena, offset, bytes, index: MAX_OUTPUTS };
         written.push(w).map_err(|_| corrupt(MAX_OUTPUTS, MAX_OUTPUTS))?;
     }
-    written.sort_unstable_by_key(|w| (w.arena, w.offset));
+    // Of two ranges with one start, the empty one comes first.
+    written.sort_unstable_by_key(|w| (w.arena, w.offset, w.bytes));
 
     let mut ranges: [&'m mut [u8]; MAX_OUTPUTS + 1] = Default::default();
     let mut gaps: Vec<(u32, usize, &'m [u8]), { MAX_OUTPUTS + 1 + MAX_ARENAS }> = Vec::new();

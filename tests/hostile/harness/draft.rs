@@ -52,7 +52,8 @@ impl Draft {
             out.waves.last_mut().unwrap().kills.clone_from(&w.kills);
             let before: u32 = self.waves[..old].iter().map(|w| w.steps).sum();
             let here = self.scratch.iter().filter(|s| s.1 == old);
-            out.scratch.extend(here.map(|(step, _, bytes)| (*step, (*step - before) as usize + first, *bytes)));
+            out.scratch
+                .extend(here.map(|(step, _, bytes)| (*step, (*step - before) as usize + first, *bytes)));
         }
         out
     }
@@ -109,7 +110,8 @@ impl Draft {
             [(role::STATE, space::STATE), (role::PARAM, space::PARAM), (role::DERIVED, space::DERIVED)]
         {
             let mut at = 0;
-            for (id, v) in blob.values.iter().enumerate().filter(|(_, v)| v.role == r && v.view == view::NONE) {
+            for (id, v) in blob.values.iter().enumerate().filter(|(_, v)| v.role == r && v.view == view::NONE)
+            {
                 let n = bytes(v).max(4).next_multiple_of(4);
                 plan.value_slots[id] = plan.slots.len() as u32;
                 plan.slots.push((plan.arenas.len() as u32, at, n));

@@ -9,4 +9,5 @@ pub mod mutate;
 pub mod oracle;
 pub mod random;
 pub mod reference;
+pub mod replay;
 pub mod run;

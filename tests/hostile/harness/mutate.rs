@@ -101,7 +101,11 @@ fn move_event(m: &mut PlanModel, choice: &mut impl Choice, kill: bool) {
     }
     let from = *choice.of(&full);
     let distance = 1 + choice.below(3);
-    let to = if choice.one_in(2) { from.saturating_sub(distance) } else { (from + distance).min(m.waves.len() - 1) };
+    let to = if choice.one_in(2) {
+        from.saturating_sub(distance)
+    } else {
+        (from + distance).min(m.waves.len() - 1)
+    };
     let take = |w: &mut super::build::WaveModel, choice: &mut dyn FnMut(usize) -> usize| {
         let l = if kill { &mut w.kills } else { &mut w.defs };
         let at = choice(l.len());
@@ -123,22 +127,7 @@ fn change_in_place(blob: &mut Blob, choice: &mut impl Choice) {
 }
 
 /// Numbers at which things break.
-const EDGES: [u64; 14] = [
-    0,
-    1,
-    2,
-    3,
-    7,
-    8,
-    63,
-    64,
-    65,
-    0x7fff_ffff,
-    0xffff_ffff,
-    1 << 32,
-    1 << 63,
-    u64::MAX,
-];
+const EDGES: [u64; 14] = [0, 1, 2, 3, 7, 8, 63, 64, 65, 0x7fff_ffff, 0xffff_ffff, 1 << 32, 1 << 63, u64::MAX];
 
 fn number(old: u64, choice: &mut impl Choice) -> u64 {
     match choice.below(5) {

@@ -100,9 +100,7 @@ fn compare(file: &[u8], program: &Program<'_>, plan: u32, entry: u32, symbols: &
     let mut compared = false;
     for way in 0..2 {
         let inputs = inputs(program, entry, way);
-        let go = |poison| {
-            run(file, &Run { plan, entry, symbols, inputs: &inputs, poison, persistent: &[] })
-        };
+        let go = |poison| run(file, &Run { plan, entry, symbols, inputs: &inputs, poison, persistent: &[] });
         let (a, b) = match (go(0x00), go(0xff)) {
             (Outcome::Done(a), Outcome::Done(b)) => (a, b),
             (Outcome::Skipped, Outcome::Skipped) => return compared,
@@ -140,7 +138,17 @@ fn reversed(blob: &Blob, file: &[u8]) -> usize {
         for (entry, _) in program.entries.iter() {
             let inputs = inputs(&program, entry, 1);
             let go = |file| {
-                run(file, &Run { plan: plan_id, entry, symbols: &symbols, inputs: &inputs, poison: 1, persistent: &[] })
+                run(
+                    file,
+                    &Run {
+                        plan: plan_id,
+                        entry,
+                        symbols: &symbols,
+                        inputs: &inputs,
+                        poison: 1,
+                        persistent: &[],
+                    },
+                )
             };
             match (go(file), go(other.bytes())) {
                 (Outcome::Done(a), Outcome::Done(b)) => {

@@ -50,6 +50,7 @@ struct Generator<'c, C> {
     /// Values that the innermost arm or body must not touch.
     locked: Vec<u32>,
     state: u32,
+    taps: u32,
 }
 
 /// A random program with one plan.
@@ -67,6 +68,7 @@ pub fn program(choice: &mut impl Choice, options: Options) -> Blob {
     }
     let trips = b.value(DType::I32, role::INPUT, &[]);
     let state = b.value(DType::F32, role::STATE, &[n, three]);
+    let taps = b.value(DType::F32, role::STATE, &[n, one, one, one]);
     let alive = inputs.iter().map(|v| Alive { value: *v, depth: 0, written: 0, read: 0 }).collect();
     let mut g = Generator {
         b,
@@ -83,6 +85,7 @@ pub fn program(choice: &mut impl Choice, options: Options) -> Blob {
         three,
         locked: vec![],
         state,
+        taps,
     };
     inputs.push(trips);
     g.block(options.ops, trips);
@@ -161,7 +164,11 @@ impl<C: Choice> Generator<'_, C> {
         let end = self.ops + ops;
         while self.ops < end {
             self.ops += 1;
-            match self.choice.below(if self.options.regions && self.depth < self.options.depth { 12 } else { 10 }) {
+            match self.choice.below(if self.options.regions && self.depth < self.options.depth {
+                12
+            } else {
+                10
+            }) {
                 0 => self.parts(),
                 1 => self.window(),
                 2 => self.scratch(),
@@ -272,9 +279,8 @@ impl<C: Choice> Generator<'_, C> {
         let Some(x) = self.readable() else { return };
         let (zero, one, three, n) = (self.zero, self.one, self.three, self.n);
         let out = self.fresh();
-        // One tap, taken from a state of its own.
-        let taps = self.b.value(DType::F32, role::STATE, &[n, one, one, one]);
-        let tap = self.b.view(taps, view::WINDOW, &[one, one, one, one], |v| v.start = zero);
+        // One tap, taken from a state.
+        let tap = self.b.view(self.taps, view::WINDOW, &[one, one, one, one], |v| v.start = zero);
         let attrs = conv::Conv2d { geometry: conv::Geometry::default(), groups: 1, activation: 0 };
         let image = self.b.view(x, view::RESHAPE, &[n, one, three, one], |_| ());
         let target = self.b.view(out, view::RESHAPE, &[n, one, three, one], |_| ());

@@ -4,7 +4,9 @@ use serinette_core::op;
 use serinette_core::schedule::error::Error;
 use serinette_core::schedule::exec::Progress;
 use serinette_core::schedule::record::*;
-use serinette_core::schedule::{Bindings, Executor, Kernel, Limits, Live, Memory, Program, Report, bind, verify};
+use serinette_core::schedule::{
+    Bindings, Executor, Kernel, Limits, Live, Memory, Program, Report, bind, verify,
+};
 use serinette_host_kernels::registry;
 
 /// Bytes whose first one lies at a multiple of 64.
@@ -96,7 +98,8 @@ pub fn kernels(program: &Program<'_>) -> Option<Vec<Kernel>> {
 
 /// The roots that live from run to run, in order.
 pub fn persistent(program: &Program<'_>) -> Vec<u32> {
-    let lives = |v: &Value| v.view == view::NONE && matches!(v.role, role::STATE | role::PARAM | role::DERIVED);
+    let lives =
+        |v: &Value| v.view == view::NONE && matches!(v.role, role::STATE | role::PARAM | role::DERIVED);
     program.values.iter().filter(|(_, v)| lives(v)).map(|(id, _)| id).collect()
 }
 
@@ -144,17 +147,20 @@ fn try_run(file: &[u8], run: &Run<'_>) -> Result<Outcome, Error> {
     if arenas.iter().map(|a| a.bytes).fold(0, u64::saturating_add) > MOST_BYTES {
         return Ok(Outcome::Skipped);
     }
-    let mut memory: Vec<Aligned> = arenas.iter().map(|a| Aligned::filled(a.bytes as usize, run.poison)).collect();
+    let mut memory: Vec<Aligned> =
+        arenas.iter().map(|a| Aligned::filled(a.bytes as usize, run.poison)).collect();
     let entry = program.entries.get(run.entry)?;
     let mut put = |id: u32, bytes: &[u8]| -> Result<(), Error> {
         let v = bindings.value(id, &[])?;
         if let serinette_core::schedule::bind::Place::Arena { arena, offset } = v.place {
-            memory[arena as usize].bytes_mut()[offset..offset + v.bytes].copy_from_slice(&fit(bytes, v.bytes));
+            memory[arena as usize].bytes_mut()[offset..offset + v.bytes]
+                .copy_from_slice(&fit(bytes, v.bytes));
         }
         Ok(())
     };
     let roots = persistent(&program);
-    let contents = if run.persistent.is_empty() { initial(&program, file, &bindings)? } else { run.persistent.to_vec() };
+    let contents =
+        if run.persistent.is_empty() { initial(&program, file, &bindings)? } else { run.persistent.to_vec() };
     for (id, bytes) in roots.iter().zip(&contents) {
         put(*id, bytes)?;
     }

@@ -31,8 +31,10 @@ pub struct Live {
     holds: u32,
     /// Parts of it that are written.
     written: u64,
-    /// How many parts it has when it is written in parts.
+    /// How many parts it has when it is written in parts, and the value that is the first of them: a root may be
+    /// cut in several ways.
     parts: u16,
+    group: u32,
     depth: u8,
     /// Last wave that wrote it (plus 1; 0: none), and the parts written there.
     write_wave: u32,
@@ -52,6 +54,7 @@ impl Default for Live {
             holds: NONE,
             written: 0,
             parts: 0,
+            group: NONE,
             depth: 0,
             write_wave: 0,
             write_parts: 0,
@@ -65,6 +68,23 @@ impl Live {
     fn complete(&self) -> bool {
         self.written == WHOLE || (self.parts > 0 && self.written == mask(self.parts))
     }
+
+    /// The slot holds all of `value`, or nothing where that is none.
+    fn hold(&mut self, value: u32, written: u64) {
+        (self.holds, self.written, self.parts, self.group) = (value, written, 0, NONE);
+    }
+
+    /// The bits that stand for a part of `group`: all, where the slot is written in other parts, as those may
+    /// overlap it anywhere.
+    fn bits(&self, v: &Value, group: u32) -> u64 {
+        let same = self.group == group || self.group == NONE;
+        if v.view == view::PART && same { 1 << (v.part & 63) } else { WHOLE }
+    }
+}
+
+/// The first value of the parts that `value` belongs to.
+fn group_of(value: u32, v: &Value) -> u32 {
+    if v.view == view::PART { value.saturating_sub(u32::from(v.part)) } else { NONE }
 }
 
 /// The bits of `parts` parts.
@@ -170,6 +190,7 @@ pub(super) fn check(
         steps: 0,
         times: 1,
         prepare: false,
+        next_list: 0,
     };
     pass.values()?;
     let mut next_wave = plan.waves[0];
@@ -186,6 +207,10 @@ pub(super) fn check(
         report.bytes = report.bytes.max(work.bytes);
     }
     report.max_live = report.max_live.max(pass.most as u32);
+    if pass.next_list != plan.lists[1] {
+        let (expected, found) = (u64::from(pass.next_list), u64::from(plan.lists[1]));
+        return Err(Error::at(Reason::PlanOverlap, SectionId::SlotLists, pass.next_list, expected, found));
+    }
     let end = plan.waves[0].saturating_add(plan.waves[1]);
     if next_wave != end {
         return Err(Error::at(
@@ -308,6 +333,8 @@ struct Pass<'a, 'p> {
     steps: u64,
     times: u64,
     prepare: bool,
+    /// Where the next list of slots begins.
+    next_list: u32,
 }
 
 impl Pass<'_, '_> {
@@ -453,8 +480,8 @@ impl Pass<'_, '_> {
         let fail = |reason, expected: u32, found: u32| {
             Err(Error::at(reason, SectionId::Steps, step, u64::from(expected), u64::from(found)))
         };
-        let bits = if v.view == view::PART { 1 << (v.part & 63) } else { WHOLE };
         let l = self.get(at)?;
+        let bits = l.bits(v, group_of(value, v));
         if l.holds != v.root {
             let reason = if l.holds == NONE { Reason::Unwritten } else { Reason::Clobbered };
             return fail(reason, v.root, l.holds);
@@ -496,8 +523,13 @@ impl Pass<'_, '_> {
         if work && usize::from(depth) < self.depth && !self.listed(usize::from(depth), v.root)? {
             return fail(Reason::NotListed, u64::from(depth), value);
         }
-        let bits = if v.view == view::PART { 1 << (v.part & 63) } else { WHOLE };
+        let held = self.get(at)?.holds;
+        if held != v.root {
+            self.may_replace(step, held)?;
+        }
+        let group = group_of(value, v);
         let l = self.get(at)?;
+        let bits = l.bits(v, group);
         if l.write_wave == wave && l.write_parts & bits != 0 {
             return fail(Reason::WriteAfterWrite, u64::from(wave - 1), value);
         }
@@ -512,20 +544,34 @@ impl Pass<'_, '_> {
                 }
             }
             view::PART => {
-                if l.holds != v.root || l.parts != v.parts {
+                if l.holds != v.root || l.group != group {
                     if l.write_wave == wave || l.read_wave == wave {
                         return fail(Reason::WriteAfterWrite, u64::from(wave - 1), value);
                     }
-                    (l.holds, l.written, l.parts) = (v.root, 0, v.parts);
+                    (l.holds, l.written, l.parts, l.group) = (v.root, 0, v.parts, group);
                 }
-                l.written |= bits;
+                l.written |= l.bits(v, group);
             }
-            _ => (l.holds, l.written, l.parts) = (v.root, WHOLE, 0),
+            _ => l.hold(v.root, WHOLE),
         }
         if l.write_wave != wave {
             (l.write_wave, l.write_parts) = (wave, 0);
         }
-        l.write_parts |= bits;
+        // Of the slot as it is now: a part may have begun its group.
+        l.write_parts |= l.bits(v, group);
+        Ok(())
+    }
+
+    /// Whether `held` may lose its slot to another value: an input to be kept may not.
+    fn may_replace(&self, step: u32, held: u32) -> Check {
+        if held == NONE {
+            return Ok(());
+        }
+        let v = self.p.values.get(held)?;
+        if v.role == role::INPUT && v.flags & value_flag::KEEP != 0 {
+            let (role, held) = (u64::from(v.role), u64::from(held));
+            return Err(Error::at(Reason::ReadOnly, SectionId::Steps, step, role, held));
+        }
         Ok(())
     }
 
@@ -578,10 +624,14 @@ impl Pass<'_, '_> {
         Ok(wave_id)
     }
 
-    fn list(&self, range: [u32; 2], wave: u32) -> Result<impl Iterator<Item = u32> + use<>, Error>
-    where
-        Self: Sized,
-    {
+    /// The records of a list: definitions and kills follow one another in the order of the waves, so that all
+    /// lists together are no longer than their table.
+    fn list(&mut self, range: [u32; 2], wave: u32) -> Result<impl Iterator<Item = u32> + use<>, Error> {
+        if range[0] != self.next_list {
+            let (expected, found) = (u64::from(self.next_list), u64::from(range[0]));
+            return Err(Error::at(Reason::PlanOverlap, SectionId::Waves, wave, expected, found));
+        }
+        self.next_list = self.next_list.saturating_add(range[1]);
         // Copied out by index: the live set is changed while the list is walked.
         let first = self.plan.lists[0].checked_add(range[0]);
         let fits = range[0].checked_add(range[1]).is_some_and(|e| e <= self.plan.lists[1]);
@@ -623,7 +673,16 @@ impl Pass<'_, '_> {
             }
         }
         for (step_id, s) in self.p.steps.range(w.first_step, w.steps)? {
-            self.steps = self.steps.saturating_add(self.times);
+            if s.kind != step_kind::OP {
+                let scratch = self.p.scratch_slot(self.plan, step_id)?;
+                if scratch != NONE {
+                    let (none, found) = (u64::from(NONE), u64::from(scratch));
+                    return Err(Error::at(Reason::NoSlot, SectionId::ScratchSlots, step_id, none, found));
+                }
+            }
+            if s.kind != step_kind::END {
+                self.steps = self.steps.saturating_add(self.times);
+            }
             match s.kind {
                 step_kind::OP => self.op(step_id, s, stamp)?,
                 step_kind::IF | step_kind::LOOP if edge => self.begin_region(step_id, s, stamp)?,
@@ -783,8 +842,9 @@ impl Pass<'_, '_> {
         for v in self.p.step_outputs(s)? {
             self.may_write(id, v, v)?;
             let at = self.live_of(v, self.p.values.get(v)?)?;
-            let l = self.get(at)?;
-            (l.holds, l.written, l.parts) = (NONE, 0, 0);
+            let held = self.get(at)?.holds;
+            self.may_replace(id, held)?;
+            self.get(at)?.hold(NONE, 0);
         }
         Ok(())
     }
@@ -824,8 +884,7 @@ impl Pass<'_, '_> {
         // Clearing is a write of the arm, seen from the outside: the frame itself lists it.
         for v in self.p.step_outputs(open)? {
             let at = self.live_of(v, self.p.values.get(v)?)?;
-            let l = self.get(at)?;
-            (l.holds, l.written, l.parts) = (NONE, 0, 0);
+            self.get(at)?.hold(NONE, 0);
         }
         Ok(())
     }
@@ -836,6 +895,8 @@ impl Pass<'_, '_> {
             return Err(Error::at(Reason::Region, SectionId::Steps, id, 1, 0));
         };
         self.depth = self.depth.saturating_sub(1);
+        // The `End` runs once a trip, even where the body is empty.
+        self.steps = self.steps.saturating_add(self.times);
         self.times = f.times;
         let open = self.p.steps.get(f.step)?;
         if open.kind == step_kind::IF {
@@ -849,7 +910,7 @@ impl Pass<'_, '_> {
                 return Err(Error::at(Reason::Unwritten, SectionId::Steps, id, expected, found));
             }
             // What a trip wrote is what the next one, or the code behind the loop, reads.
-            (l.holds, l.written, l.parts) = (before, WHOLE, 0);
+            l.hold(before, WHOLE);
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ pub use memory::Live;
 pub const MAX_PLANS: usize = 16;
 /// Most entries in a program.
 pub const MAX_ENTRIES: usize = 64;
+/// Most attribute bytes of a step: the unknown tail of a record is read as well, so its length is bounded.
+pub const MAX_ATTR_BYTES: u32 = 1024;
 
 /// The most work that a blob may ask for, loops at their most trips and sizes at their bounds. It is checked for
 /// each entry of each plan.

@@ -3,7 +3,7 @@
 use super::super::error::{Error, Reason};
 use super::super::program::{Program, Table};
 use super::super::record::*;
-use super::MAX_ENTRIES;
+use super::{MAX_ATTR_BYTES, MAX_ENTRIES};
 use crate::dtype::DType;
 use crate::op::{self, OpDescriptor};
 use crate::{MAX_DEPTH, MAX_INPUTS, MAX_OUTPUTS, MAX_RANK, NONE};
@@ -17,15 +17,16 @@ fn fail(reason: Reason, section: SectionId, id: u32, expected: u64, found: u64) 
 }
 
 pub(super) fn check(p: &Program<'_>, ops: &[&'static OpDescriptor]) -> Check {
-    symbols(p)?;
+    let strings = texts(p.strings, SectionId::Strings)?;
+    symbols(p, strings)?;
     exprs(p)?;
     guards(p)?;
-    weights(p)?;
-    values(p)?;
+    weights(p, strings)?;
+    values(p, strings)?;
     signatures(p, ops)?;
-    entries(p)?;
+    entries(p, strings)?;
     steps(p, ops)?;
-    ancillary(p)
+    ancillary(p, strings)
 }
 
 fn code(section: SectionId, id: u32, most: u8, found: u8) -> Check {
@@ -48,7 +49,23 @@ fn none(section: SectionId, id: u32, found: u32) -> Check {
     if found == NONE { Ok(()) } else { fail(Reason::NotZero, section, id, u64::from(NONE), u64::from(found)) }
 }
 
-fn symbols(p: &Program<'_>) -> Check {
+/// A section of text. It is checked once as a whole: ranges then only have to begin and end between characters,
+/// and many long names that share bytes cost no more than one.
+fn texts(bytes: &[u8], section: SectionId) -> Result<&str, Error> {
+    core::str::from_utf8(bytes).map_err(|e| {
+        let (all, valid) = (bytes.len() as u64, e.valid_up_to() as u64);
+        Error::at(Reason::Text, section, 0, all, valid)
+    })
+}
+
+/// The text `t` of record `id`.
+fn text<'a>(strings: &'a str, section: SectionId, id: u32, t: Text) -> Result<&'a str, Error> {
+    let (start, end) = (t.offset as usize, u64::from(t.offset) + u64::from(t.length));
+    let range = usize::try_from(end).ok().and_then(|end| strings.get(start..end));
+    range.ok_or(Error::at(Reason::Text, section, id, strings.len() as u64, end))
+}
+
+fn symbols(p: &Program<'_>, strings: &str) -> Check {
     let s = SectionId::Symbols;
     for (id, r) in p.symbols.iter() {
         if r.kind == symbol_kind::PRODUCED {
@@ -63,7 +80,7 @@ fn symbols(p: &Program<'_>) -> Check {
         if r.multiple_of == 0 {
             return fail(Reason::ZeroDivisor, s, id, 1, 0);
         }
-        p.text(r.name)?;
+        text(strings, s, id, r.name)?;
         if r.kind == symbol_kind::COUNTER {
             let step = p.steps.get(r.source)?;
             if step.kind != step_kind::LOOP || step.counter != id {
@@ -133,11 +150,11 @@ fn guards(p: &Program<'_>) -> Check {
     Ok(())
 }
 
-fn weights(p: &Program<'_>) -> Check {
+fn weights(p: &Program<'_>, strings: &str) -> Check {
     let s = SectionId::Weights;
     let mut end = p.header.meta_bytes;
     for (id, w) in p.weights.iter() {
-        p.text(w.name)?;
+        text(strings, s, id, w.name)?;
         if w.flags == 1 {
             return fail(Reason::Reserved, s, id, 0, 1);
         }
@@ -154,7 +171,7 @@ fn weights(p: &Program<'_>) -> Check {
     Ok(())
 }
 
-fn values(p: &Program<'_>) -> Check {
+fn values(p: &Program<'_>, strings: &str) -> Check {
     let s = SectionId::Values;
     for (id, v) in p.values.iter() {
         if DType::from_code(v.dtype).is_none() {
@@ -168,7 +185,7 @@ fn values(p: &Program<'_>) -> Check {
         code(s, id, view::PART, v.view)?;
         let flags = if v.role == role::INPUT { value_flag::KEEP } else { 0 };
         zero(s, id, u64::from(v.flags & !flags) | u64::from(v.reserved))?;
-        p.text(v.name)?;
+        text(strings, s, id, v.name)?;
         for d in p.value_dims(v)? {
             size_expr(p, s, id, d)?;
         }
@@ -336,12 +353,12 @@ fn signatures(p: &Program<'_>, ops: &[&'static OpDescriptor]) -> Check {
     Ok(())
 }
 
-fn entries(p: &Program<'_>) -> Check {
+fn entries(p: &Program<'_>, strings: &str) -> Check {
     let s = SectionId::Entries;
     if p.entries.len() > MAX_ENTRIES {
         return fail(Reason::Bounded, s, 0, MAX_ENTRIES as u64, p.entries.len() as u64);
     }
-    let (mut next, mut prepares) = (0u32, 0);
+    let (mut next, mut prepares) = (0u32, 0u64);
     for (id, e) in p.entries.iter() {
         zero(s, id, u64::from(e.reserved[0]) | u64::from(e.reserved[1]))?;
         if e.kind > entry_kind::PREPARE {
@@ -349,12 +366,13 @@ fn entries(p: &Program<'_>) -> Check {
         }
         if e.kind == entry_kind::PREPARE {
             prepares += 1;
-            if prepares > 1 || e.inputs + e.outputs != 0 {
+            if prepares > 1 || e.inputs != 0 || e.outputs != 0 {
                 return fail(Reason::Derived, s, id, 1, prepares);
             }
         }
-        let name = p.text(e.name)?;
-        if name.is_empty() || p.entries.range(0, id)?.any(|(_, other)| p.text(other.name) == Ok(name)) {
+        let name = text(strings, s, id, e.name)?;
+        let same = |other: &Entry| text(strings, s, id, other.name) == Ok(name);
+        if name.is_empty() || p.entries.range(0, id)?.any(|(_, other)| same(other)) {
             return fail(Reason::EntryName, s, id, 1, u64::from(e.name.length));
         }
         if e.first_step != next
@@ -370,8 +388,16 @@ fn entries(p: &Program<'_>) -> Check {
             }
         }
         for v in p.entry_outputs(e)? {
-            within(s, id, v, p.values.len())?;
+            let r = p.values.get(v)?;
+            if r.counter != NONE {
+                return fail(Reason::Counter, s, id, u64::from(NONE), u64::from(r.counter));
+            }
         }
+    }
+    if prepares == 0
+        && let Some((v, _)) = p.values.iter().find(|(_, v)| v.role == role::DERIVED)
+    {
+        return fail(Reason::Derived, SectionId::Values, v, 1, 0);
     }
     if next as usize != p.steps.len() {
         return fail(Reason::EntryRange, s, p.entries.len() as u32, p.steps.len() as u64, u64::from(next));
@@ -442,6 +468,9 @@ fn op_step(p: &Program<'_>, ops: &[&'static OpDescriptor], open: &[Open], id: u3
     if !step.attrs.is_multiple_of(8) {
         return fail(Reason::Alignment, s, id, 8, u64::from(step.attrs));
     }
+    if step.attr_bytes > MAX_ATTR_BYTES {
+        return fail(Reason::Bounded, s, id, u64::from(MAX_ATTR_BYTES), u64::from(step.attr_bytes));
+    }
     let attrs = p.step_attrs(id, step)?;
     (op.check_attrs)(attrs).map_err(|e| Error::at(Reason::Attribute(e.field), s, id, e.expected, e.found))?;
     let mut result = Ok(());
@@ -511,9 +540,9 @@ fn region_edge(p: &Program<'_>, open: &mut Vec<Open, MAX_DEPTH>, id: u32, step: 
                 return fail(Reason::Region, s, id, u64::from(id) + 1, u64::from(step.link));
             }
             if step.kind == step_kind::IF {
-                if_operands(p, id, step)?
+                if_operands(p, open, id, step)?
             } else {
-                loop_operands(p, id, step)?
+                loop_operands(p, open, id, step)?
             }
             let deep = open.len() as u64 + 1;
             open.push(Open { step: id, second: false })
@@ -550,12 +579,12 @@ fn region_edge(p: &Program<'_>, open: &mut Vec<Open, MAX_DEPTH>, id: u32, step: 
     }
 }
 
-fn if_operands(p: &Program<'_>, id: u32, step: &Step) -> Check {
+fn if_operands(p: &Program<'_>, open: &[Open], id: u32, step: &Step) -> Check {
     if step.inputs != 1 {
         return fail(Reason::OperandCount, SectionId::Steps, id, 1, u64::from(step.inputs));
     }
     for v in p.step_inputs(step)? {
-        single(p, id, v, &[DType::Bool])?;
+        single(p, open, id, v, &[DType::Bool])?;
     }
     for v in p.step_outputs(step)? {
         region_value(p, id, v)?;
@@ -563,25 +592,28 @@ fn if_operands(p: &Program<'_>, id: u32, step: &Step) -> Check {
     Ok(())
 }
 
-fn loop_operands(p: &Program<'_>, id: u32, step: &Step) -> Check {
+fn loop_operands(p: &Program<'_>, open: &[Open], id: u32, step: &Step) -> Check {
     let s = SectionId::Steps;
     if u32::from(step.inputs) != u32::from(step.outputs) + 2 {
         return fail(Reason::OperandCount, s, id, u64::from(step.outputs) + 2, u64::from(step.inputs));
     }
     size_expr(p, s, id, step.max_trips)?;
-    if step.counter != NONE && p.symbols.get(step.counter)?.source != id {
-        return fail(Reason::Counter, s, id, u64::from(id), u64::from(step.counter));
+    if step.counter != NONE {
+        let counter = p.symbols.get(step.counter)?;
+        if counter.kind != symbol_kind::COUNTER || counter.source != id {
+            return fail(Reason::Counter, s, id, u64::from(id), u64::from(step.counter));
+        }
     }
     let mut inputs = p.step_inputs(step)?;
     let (condition, trips) = (inputs.next().unwrap_or(NONE), inputs.next().unwrap_or(NONE));
     if condition != NONE {
-        single(p, id, condition, &[DType::Bool])?;
+        single(p, open, id, condition, &[DType::Bool])?;
         if !inputs.clone().any(|v| v == condition) {
             return fail(Reason::Condition, s, id, 1, u64::from(condition));
         }
     }
     if trips != NONE {
-        single(p, id, trips, &[DType::I32, DType::I64])?;
+        single(p, open, id, trips, &[DType::I32, DType::I64])?;
     }
     for (before, after) in inputs.zip(p.step_outputs(step)?) {
         region_value(p, id, before)?;
@@ -596,8 +628,11 @@ fn loop_operands(p: &Program<'_>, id: u32, step: &Step) -> Check {
 }
 
 /// A value with one element of one of these types.
-fn single(p: &Program<'_>, id: u32, value: u32, types: &[DType]) -> Check {
+fn single(p: &Program<'_>, open: &[Open], id: u32, value: u32, types: &[DType]) -> Check {
     let v = p.values.get(value)?;
+    if v.counter != NONE {
+        active(p, open, id, v.counter)?;
+    }
     let one = |d: u32| p.exprs.get(d).is_ok_and(|e| (e.op, e.b) == (expr_op::CONSTANT, 1));
     if !p.value_dims(v)?.all(one) || !types.iter().any(|t| t.code() == v.dtype) {
         return fail(Reason::Condition, SectionId::Steps, id, 1, u64::from(value));
@@ -614,14 +649,15 @@ fn region_value(p: &Program<'_>, id: u32, value: u32) -> Check {
     Ok(())
 }
 
-fn ancillary(p: &Program<'_>) -> Check {
+fn ancillary(p: &Program<'_>, strings: &str) -> Check {
     if !p.block_formats.is_empty() {
         return fail(Reason::Reserved, SectionId::BlockFormats, 0, 0, p.block_formats.len() as u64);
     }
+    let json = texts(p.hint_text, SectionId::HintText)?;
     for (id, h) in p.hints.iter() {
         within(SectionId::Hints, id, h.value, p.values.len())?;
         zero(SectionId::Hints, id, u64::from(h.reserved))?;
-        p.hint(h)?;
+        text(json, SectionId::Hints, id, h.text)?;
     }
     for (id, t) in p.self_tests.iter() {
         let s = SectionId::SelfTests;
@@ -635,16 +671,13 @@ fn ancillary(p: &Program<'_>) -> Check {
     ascending(&p.debug_names, p.steps.len(), |n| n.step)?;
     for (id, n) in p.debug_names.iter() {
         zero(SectionId::DebugNames, id, u64::from(n.reserved))?;
-        p.text(n.name)?;
+        text(strings, SectionId::DebugNames, id, n.name)?;
     }
-    for (_, m) in p.metadata.iter() {
-        p.text(m.key)?;
-        p.text(m.value)?;
+    for (id, m) in p.metadata.iter() {
+        text(strings, SectionId::Metadata, id, m.key)?;
+        text(strings, SectionId::Metadata, id, m.value)?;
     }
-    if core::str::from_utf8(p.provenance).is_err() {
-        return fail(Reason::Text, SectionId::Provenance, 0, p.provenance.len() as u64, 0);
-    }
-    Ok(())
+    texts(p.provenance, SectionId::Provenance).map(|_| ())
 }
 
 /// Ids that rise from record to record and stay below `count`.

@@ -1,0 +1,4 @@
+//! What the targets share with the hostile tests.
+
+#[path = "../../tests/hostile/harness/mod.rs"]
+pub mod harness;
