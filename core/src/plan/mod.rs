@@ -411,8 +411,17 @@ impl Builder<'_, '_> {
                     *s = slot;
                 }
                 let wave = wave_of(work.steps, id) - wave_of(work.steps, e.first_step);
-                let (first, last, offset) = (wave, wave, 0);
-                let b = Block { first, last, bytes, offset, slot, entry, defined: true, killed: true };
+                let (first, last) = (wave, wave);
+                let b = Block {
+                    first,
+                    last,
+                    bytes,
+                    slot,
+                    entry,
+                    defined: true,
+                    killed: true,
+                    ..Block::default()
+                };
                 self.block(work.blocks, b);
             }
         }
@@ -434,11 +443,11 @@ impl Builder<'_, '_> {
             first: relative(first),
             last: relative(last),
             bytes,
-            offset: 0,
             slot: u.slot,
             entry: u.entry,
             defined: !u.input,
             killed,
+            ..Block::default()
         })
     }
 

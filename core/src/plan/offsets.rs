@@ -3,8 +3,8 @@
 //! Every order of the blocks gives a packing: take them one by one and put each at the lowest address that is free
 //! over its whole range. Conversely, some order gives a best packing (push the blocks of a best packing down, then
 //! take them by address). So the search is over orders: several greedy ones first; then, while the peak is above
-//! the target and effort is left, blocks that stick out above the target move to earlier places, pseudo-randomly but
-//! always the same way for the same blocks.
+//! the target and effort is left, some blocks around one that sticks out above the target are taken out and put back
+//! in another order, pseudo-randomly but always the same way for the same blocks.
 
 /// A range of waves that needs memory.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +25,15 @@ pub struct Block {
     pub(super) defined: bool,
     /// Whether a wave lets it die; outputs end with the entry.
     pub(super) killed: bool,
+    /// Whether it is being moved.
+    pub(super) loose: bool,
+}
+
+impl Block {
+    /// A block without an address yet.
+    pub fn new(first: u32, last: u32, bytes: u64) -> Block {
+        Block { first, last, bytes, ..Block::default() }
+    }
 }
 
 /// A block that has an address, as kept in ascending order of addresses.
@@ -140,7 +149,7 @@ pub fn pack(blocks: &mut [Block], target: u64, effort: u64, room: &mut Room<'_>)
             }
         }
     }
-    let peak = search.improve(order, trial, best, peak);
+    let peak = search.improve(order, trial, keys, best, peak);
     search.restore(best);
     Packing { peak, lower_bound: bound }
 }
@@ -183,8 +192,13 @@ struct Search<'a> {
 impl Search<'_> {
     /// Places the blocks in the given order, a permutation of all.
     fn place(&mut self, order: &[u32], fit: Fit) -> Score {
+        self.place_more(order, 0, fit)
+    }
+
+    /// Places the blocks in the given order among the first `fixed` placed ones.
+    fn place_more(&mut self, order: &[u32], fixed: usize, fit: Fit) -> Score {
         let mut score = Score { peak: 0, excess: 0 };
-        for (count, i) in order.iter().enumerate() {
+        for (count, i) in (fixed..).zip(order.iter()) {
             let Some(b) = self.blocks.get_mut(*i as usize) else { continue };
             let Some((placed, free)) = self.placed.split_at_mut_checked(count) else { continue };
             let start = address(placed, b, fit);
@@ -216,61 +230,161 @@ impl Search<'_> {
         }
     }
 
-    /// Moves blocks that stick out to earlier places until the target or the end of the effort is reached. `best`
-    /// holds the offsets of a packing with the given peak, and of the best one at the end.
-    fn improve(&mut self, order: &mut [u32], trial: &mut [u32], best: &mut [u64], mut peak: u64) -> u64 {
+    /// Takes some blocks out around one that sticks out and puts them back in another order, again and again, until
+    /// the target or the end of the effort is reached. `best` holds the offsets of a packing with the given peak,
+    /// and of the best one at the end.
+    fn improve(
+        &mut self,
+        order: &mut [u32],
+        loose: &mut [u32],
+        old: &mut [u64],
+        best: &mut [u64],
+        mut peak: u64,
+    ) -> u64 {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let waves = self.blocks.iter().map(|b| b.last).max().unwrap_or(0) as usize + 1;
         // By address, the best packing is reproduced or bettered.
-        order.sort_unstable_by_key(|i| (best.get(*i as usize).copied().unwrap_or(0), *i));
-        let mut current = self.place(order, Fit::Lowest);
-        if current.peak < peak {
-            peak = current.peak;
-            self.save(best);
-        }
-        // Slightly worse packings are accepted, ever less: the way out of local optima.
-        let all = self.effort.max(1);
-        while peak > self.target && self.effort > 0 {
-            trial.copy_from_slice(order);
-            self.move_forward(trial, &mut random);
-            let score = self.place(trial, Fit::Lowest);
-            if score.peak < peak {
-                peak = score.peak;
+        self.restore(best);
+        self.sort_by_address(order);
+        self.place(order, Fit::Lowest);
+        self.sort_by_address(order);
+        let (all, mut moves) = (self.effort.max(1), 0u32);
+        while self.effort > 0 {
+            let now = self.peak();
+            if now < peak {
+                peak = now;
                 self.save(best);
             }
-            let slack = (u128::from(current.excess) * u128::from(self.effort) / u128::from(all) / 8) as u64;
-            if score.excess <= current.excess.saturating_add(slack) {
-                current = score;
-                // Canonical form: by address.
-                order.copy_from_slice(trial);
-                let blocks = &*self.blocks;
-                order.sort_unstable_by_key(|i| (blocks.get(*i as usize).map_or(0, |b| b.offset), *i));
-            } else {
-                // `move_forward` looks at the offsets of the present order.
+            if peak <= self.target {
+                break;
+            }
+            let count = self.loosen(loose, waves, &mut random);
+            let loose = loose.get_mut(..count).unwrap_or(&mut []);
+            let (before, after) = self.replace(order, loose, old, &mut random);
+            // Slightly worse packings are accepted too, ever less: the way out of local optima.
+            let slack = (u128::from(before) * u128::from(self.effort) / u128::from(all) / 8) as u64;
+            if after > before.saturating_add(slack) {
+                for (i, offset) in loose.iter().zip(old.iter()) {
+                    if let Some(b) = self.blocks.get_mut(*i as usize) {
+                        b.offset = *offset;
+                    }
+                }
+                continue;
+            }
+            self.sort_by_address(order);
+            moves += 1;
+            if moves % 64 == 0 {
+                // What became free below is used.
                 self.place(order, Fit::Lowest);
+                self.sort_by_address(order);
             }
         }
         peak
     }
 
-    /// Moves one block that sticks out, and sometimes another, to a random earlier place in the order.
-    fn move_forward(&self, order: &mut [u32], random: &mut Random) {
-        let sticks_out = |i: &u32| {
-            self.blocks.get(*i as usize).is_some_and(|b| b.offset.saturating_add(b.bytes) > self.target)
-        };
-        let count = order.iter().filter(|i| sticks_out(i)).count();
+    fn peak(&self) -> u64 {
+        self.blocks.iter().map(|b| b.offset.saturating_add(b.bytes)).max().unwrap_or(0)
+    }
+
+    fn sort_by_address(&mut self, order: &mut [u32]) {
+        let blocks = &*self.blocks;
+        order.sort_unstable_by_key(|i| (blocks.get(*i as usize).map_or(0, |b| b.offset), *i));
+        self.effort = self.effort.saturating_sub(order.len() as u64);
+    }
+
+    /// Chooses a block that sticks out above the target and others that are live around one of its waves; lists
+    /// them and gives how many there are.
+    fn loosen(&mut self, list: &mut [u32], waves: usize, random: &mut Random) -> usize {
+        let target = self.target;
+        let sticks_out = |b: &&mut Block| b.offset.saturating_add(b.bytes) > target;
+        let count = self.blocks.iter_mut().filter(sticks_out).count();
         let chosen = random.below(count);
-        if let Some((from, _)) = order.iter().enumerate().filter(|(_, i)| sticks_out(i)).nth(chosen) {
-            let to = random.below(from + 1);
-            if let Some(run) = order.get_mut(to..=from) {
-                run.rotate_right(1);
+        let (mut first, mut last) = (0, u32::MAX);
+        if let Some(b) = self.blocks.iter_mut().filter(sticks_out).nth(chosen) {
+            let wave = b.first as usize + random.below((b.last - b.first) as usize + 1);
+            // Windows of every order of magnitude.
+            let bits = usize::BITS - waves.leading_zeros();
+            let magnitude = random.below(bits as usize + 1);
+            let width = random.below(1 << magnitude);
+            (first, last) = (wave.saturating_sub(width) as u32, (wave + width).min(u32::MAX as usize) as u32);
+            b.loose = true;
+        }
+        let share = 1 + random.below(8);
+        let mut length = 0;
+        for (i, b) in (0u32..).zip(self.blocks.iter_mut()) {
+            if b.first <= last && first <= b.last && random.below(8) < share {
+                b.loose = true;
+            }
+            if b.loose
+                && let Some(space) = list.get_mut(length)
+            {
+                *space = i;
+                length += 1;
             }
         }
-        if random.below(2) == 0 {
-            let (a, b) = (random.below(order.len()), random.below(order.len()));
-            if let Some(run) = order.get_mut(a.min(b)..=a.max(b)) {
-                run.rotate_right(1);
+        length
+    }
+
+    /// Puts the loose blocks among the others again, in a random kind of order; gives what stuck out of them
+    /// before and sticks out now. `old` gets the offsets they had, in the order of the list.
+    fn replace(
+        &mut self,
+        order: &[u32],
+        loose: &mut [u32],
+        old: &mut [u64],
+        random: &mut Random,
+    ) -> (u64, u64) {
+        let (kind, salt, target) = (random.below(6), random.next(), self.target);
+        let blocks = &*self.blocks;
+        let excess = |b: &Block| b.offset.saturating_add(b.bytes).saturating_sub(target);
+        let key = |i: u32| {
+            let b = blocks.get(i as usize).copied().unwrap_or_default();
+            let dice = Random(salt ^ u64::from(i).wrapping_mul(0xd6e8_feb8_6659_fd93) | 1).next();
+            // Up to twice as much, by the dice.
+            let noisy = |n: u64| (u128::from(n) * (u128::from(dice) + (1 << 64)) >> 64) as u64;
+            match kind {
+                0 => noisy(b.bytes),
+                1 => noisy(duration(&b) << 16),
+                2 => noisy(b.bytes.saturating_mul(duration(&b))),
+                3 => u64::MAX - noisy(b.offset),
+                4 => excess(&b).max(dice & 1),
+                _ => dice,
+            }
+        };
+        loose.sort_unstable_by_key(|i| (core::cmp::Reverse(key(*i)), *i));
+
+        let (mut first, mut last, mut before) = (u32::MAX, 0, 0u64);
+        for (i, old) in loose.iter().zip(old.iter_mut()) {
+            let Some(b) = self.blocks.get(*i as usize) else { continue };
+            (first, last) = (first.min(b.first), last.max(b.last));
+            *old = b.offset;
+            before = before.saturating_add(excess(b));
+        }
+        let mut count = 0;
+        for b in order.iter().filter_map(|i| self.blocks.get(*i as usize)) {
+            if !b.loose
+                && b.first <= last
+                && first <= b.last
+                && let Some(space) = self.placed.get_mut(count)
+            {
+                *space = Placed {
+                    first: b.first,
+                    last: b.last,
+                    start: b.offset,
+                    end: b.offset.saturating_add(b.bytes),
+                };
+                count += 1;
             }
         }
+        self.effort = self.effort.saturating_sub(order.len() as u64);
+        let fit = if random.below(4) == 0 { Fit::Best } else { Fit::Lowest };
+        let score = self.place_more(loose, count, fit);
+        for i in loose.iter() {
+            if let Some(b) = self.blocks.get_mut(*i as usize) {
+                b.loose = false;
+            }
+        }
+        (before, score.excess)
     }
 }
 
