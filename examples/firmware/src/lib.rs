@@ -1,6 +1,9 @@
 //! What the images of this example share.
 #![no_std]
 
+// Brings the critical section that semihosting output needs.
+use cortex_m as _;
+
 /// The embedded classifier, as `serinette-embed` writes it.
 #[cfg(feature = "classifier")]
 #[allow(clippy::all, dead_code)]

@@ -16,7 +16,7 @@ static ARENA: spin::Mutex<[u64; 512]> = spin::Mutex::new([0; 512]);
 #[cortex_m_rt::entry]
 fn main() -> ! {
     let arena = &mut *ARENA.lock();
-    let run = || {
+    let mut run = || {
         let program = Program::parse(&BLOB.0, BLOB.0.len() as u64)?;
         let bindings = Bindings::precomputed(program, PLAN, &EXPRS)?;
         let arenas: &mut [&mut [u8]] = &mut [serinette_core::try_cast_slice_mut(arena).unwrap_or_default()];

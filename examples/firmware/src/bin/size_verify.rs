@@ -17,7 +17,7 @@ static ARENA: spin::Mutex<[u64; 512]> = spin::Mutex::new([0; 512]);
 #[cortex_m_rt::entry]
 fn main() -> ! {
     let arena = &mut *ARENA.lock();
-    let run = || {
+    let mut run = || {
         let program = Program::parse(&BLOB.0, BLOB.0.len() as u64)?;
         let mut exprs = [0; EXPRS.len()];
         verify(&program, &OPS, &Limits::default(), &mut [Live::default(); 16], &mut exprs)?;
