@@ -105,7 +105,8 @@ impl PlanModel {
                 defs: [list, defs],
                 kills: [list + defs, kills],
             });
-            first_step += w.steps;
+            // A mutated plan may have any number here.
+            first_step = w.steps.wrapping_add(first_step);
             list += defs + kills;
         }
         plan.lists[1] = list;

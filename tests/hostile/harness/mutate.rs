@@ -28,15 +28,15 @@ fn change_plan(m: &mut PlanModel, choice: &mut impl Choice) {
     match choice.below(15) {
         0 => m.slots[s].1 = m.slots[choice.below(slots)].1,
         1 => m.slots[s].1 = m.slots[s].1.saturating_sub(align * (1 + choice.below(3) as u64)),
-        2 => m.slots[s].1 += align * (1 + choice.below(3) as u64),
+        2 => m.slots[s].1 = m.slots[s].1.wrapping_add(align * (1 + choice.below(3) as u64)),
         3 => {
             let other = choice.below(slots);
             let a = m.slots[s].1;
             m.slots[s].1 = m.slots[other].1;
             m.slots[other].1 = a;
         }
-        4 => m.slots[s].2 = (m.slots[s].2 as i64 + *choice.of(&[-4i64, 4, -8, 8, 64])).max(4) as u64,
-        5 => {
+        4 => m.slots[s].2 = m.slots[s].2.saturating_add_signed(*choice.of(&[-4, 4, -8, 8, 64])).max(4),
+        5 if !m.value_slots.is_empty() => {
             // A value moves to the slot of another.
             let (a, b) = (choice.below(m.value_slots.len()), choice.below(m.value_slots.len()));
             m.value_slots[a] = m.value_slots[b];
@@ -45,7 +45,7 @@ fn change_plan(m: &mut PlanModel, choice: &mut impl Choice) {
             // Merge two waves.
             if w + 1 < m.waves.len() {
                 let next = m.waves.remove(w + 1);
-                m.waves[w].steps += next.steps;
+                m.waves[w].steps = m.waves[w].steps.wrapping_add(next.steps);
                 m.waves[w].defs.extend(next.defs);
                 m.waves[w].kills.extend(next.kills);
             }
@@ -87,7 +87,7 @@ fn change_plan(m: &mut PlanModel, choice: &mut impl Choice) {
     // The arena stays as small as it can be, so that nothing hides in slack.
     if let Some(a) = m.arenas.first_mut().filter(|a| a.0 == space::WORK) {
         let ends = m.slots.iter().filter(|s| s.0 == 0).map(|s| s.1.saturating_add(s.2));
-        a.1 = ends.max().unwrap_or(8).next_multiple_of(8);
+        a.1 = ends.max().unwrap_or(8).min(u64::MAX - 7).next_multiple_of(8);
     }
 }
 

@@ -31,8 +31,8 @@ fn sizes(program: &Program<'_>, plan: &Plan) -> Vec<Vec<u64>> {
             .map(|(id, s)| {
                 let b = program.bounds.get(plan.bounds[0] + id).unwrap();
                 let v = f(b.low, b.high);
-                let rounded = v.next_multiple_of(s.multiple_of);
-                if rounded <= b.high { rounded } else { v / s.multiple_of * s.multiple_of }
+                let above = v.checked_next_multiple_of(s.multiple_of).filter(|v| *v <= b.high);
+                above.unwrap_or(v / s.multiple_of * s.multiple_of)
             })
             .collect::<Vec<u64>>()
     };

@@ -1,6 +1,6 @@
 //! Second pass: the memory of one plan.
 //!
-//! The live set holds the slots that are live now, sorted by address. A slot knows which value it holds and
+//! The live set ([`super::live`]) holds the slots that are live now, sorted by address. A slot knows which value it holds and
 //! which waves touched it last; from that follow clobbering, reads before writes, and hazards.
 
 use super::super::bind::{bytes_of, to_usize};
@@ -8,6 +8,7 @@ use super::super::error::{Error, Reason};
 use super::super::exec::MAX_ARENAS;
 use super::super::program::Program;
 use super::super::record::*;
+use super::live::{Held, Live, Refusal, Set, WHOLE, group_of};
 use super::{Limits, Report};
 use crate::dtype::DType;
 use crate::op::{self, Cost, OpDescriptor, ScratchClass, StepShapes};
@@ -16,81 +17,6 @@ use crate::{MAX_DEPTH, MAX_INPUTS, MAX_OUTPUTS, NONE};
 use heapless::Vec;
 
 type Check = Result<(), Error>;
-
-/// All parts of a value, or a value without parts.
-const WHOLE: u64 = u64::MAX;
-
-/// One live slot. Callers only provide room for these.
-#[derive(Clone, Copy, Debug)]
-pub struct Live {
-    slot: u32,
-    arena: u32,
-    start: u64,
-    end: u64,
-    /// Root value that the slot holds, or `NONE`.
-    holds: u32,
-    /// Parts of it that are written.
-    written: u64,
-    /// How many parts it has when it is written in parts, and the value that is the first of them: a root may be
-    /// cut in several ways.
-    parts: u16,
-    group: u32,
-    depth: u8,
-    /// Last wave that wrote it (plus 1; 0: none), and the parts written there.
-    write_wave: u32,
-    write_parts: u64,
-    /// Last wave that read it (plus 1; 0: none), and the parts read there.
-    read_wave: u32,
-    read_parts: u64,
-}
-
-impl Default for Live {
-    fn default() -> Live {
-        Live {
-            slot: NONE,
-            arena: 0,
-            start: 0,
-            end: 0,
-            holds: NONE,
-            written: 0,
-            parts: 0,
-            group: NONE,
-            depth: 0,
-            write_wave: 0,
-            write_parts: 0,
-            read_wave: 0,
-            read_parts: 0,
-        }
-    }
-}
-
-impl Live {
-    fn complete(&self) -> bool {
-        self.written == WHOLE || (self.parts > 0 && self.written == mask(self.parts))
-    }
-
-    /// The slot holds all of `value`, or nothing where that is none.
-    fn hold(&mut self, value: u32, written: u64) {
-        (self.holds, self.written, self.parts, self.group) = (value, written, 0, NONE);
-    }
-
-    /// The bits that stand for a part of `group`: all, where the slot is written in other parts, as those may
-    /// overlap it anywhere.
-    fn bits(&self, v: &Value, group: u32) -> u64 {
-        let same = self.group == group || self.group == NONE;
-        if v.view == view::PART && same { 1 << (v.part & 63) } else { WHOLE }
-    }
-}
-
-/// The first value of the parts that `value` belongs to.
-fn group_of(value: u32, v: &Value) -> u32 {
-    if v.view == view::PART { value.saturating_sub(u32::from(v.part)) } else { NONE }
-}
-
-/// The bits of `parts` parts.
-fn mask(parts: u16) -> u64 {
-    if parts >= 64 { WHOLE } else { (1 << parts) - 1 }
-}
 
 /// How far the plan tables are owned by the plans seen so far: plans follow one another in every table.
 #[derive(Default)]
@@ -180,9 +106,7 @@ pub(super) fn check(
         ops,
         plan,
         exprs,
-        live,
-        count: 0,
-        most: 0,
+        live: Set::new(live),
         depth: 0,
         frames: Vec::new(),
         inner: [0; MAX_DEPTH + 1],
@@ -206,7 +130,7 @@ pub(super) fn check(
         report.macs = report.macs.max(work.macs);
         report.bytes = report.bytes.max(work.bytes);
     }
-    report.max_live = report.max_live.max(pass.most as u32);
+    report.max_live = report.max_live.max(pass.live.most() as u32);
     if pass.next_list != plan.lists[1] {
         let (expected, found) = (u64::from(pass.next_list), u64::from(plan.lists[1]));
         return Err(Error::at(Reason::PlanOverlap, SectionId::SlotLists, pass.next_list, expected, found));
@@ -321,10 +245,7 @@ struct Pass<'a, 'p> {
     ops: &'a [&'static OpDescriptor],
     plan: &'a Plan,
     exprs: &'a [u64],
-    live: &'a mut [Live],
-    /// Live slots in use.
-    count: usize,
-    most: usize,
+    live: Set<'a>,
     depth: usize,
     frames: Vec<Frame, MAX_DEPTH>,
     /// Slots live at each depth that die there.
@@ -393,69 +314,36 @@ impl Pass<'_, '_> {
 
     // ---- the live set ----
 
-    fn key(l: &Live) -> (u32, u64) {
-        (l.arena, l.start)
-    }
-
-    fn find(&self, slot: &Slot) -> Result<usize, usize> {
-        let live = self.live.get(..self.count).unwrap_or(&[]);
-        live.binary_search_by_key(&(slot.arena, slot.offset), Self::key)
-    }
-
     /// Makes a slot live; an error where it overlaps a live one.
-    fn insert(&mut self, id: u32, depth: usize, holds: u32, written: u64) -> Result<usize, Error> {
+    fn insert(&mut self, id: u32, depth: usize, holds: u32, written: u64) -> Result<u32, Error> {
         let slot = self.p.slot(self.plan, id)?;
         let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Slots, id, expected, found));
-        let at = match self.find(slot) {
-            Ok(at) => {
-                let other = self.live.get(at).map_or(NONE, |l| l.slot);
-                let reason = if other == id { Reason::DefinedTwice } else { Reason::Overlap };
-                return fail(reason, 0, u64::from(other));
-            }
-            Err(at) => at,
-        };
-        let end = slot.offset + slot.bytes;
-        let neighbours = [at.checked_sub(1), Some(at).filter(|a| *a < self.count)];
-        for l in neighbours.into_iter().flatten().filter_map(|i| self.live.get(i)) {
-            if l.arena == slot.arena && l.start < end && slot.offset < l.end {
-                return fail(Reason::Overlap, slot.offset, u64::from(l.slot));
-            }
+        let mut held = Held::new(id, slot, depth);
+        held.hold(holds, written);
+        match self.live.insert(held) {
+            Ok(at) => Ok(at),
+            Err(Refusal::Overlap(other)) if other == id => fail(Reason::DefinedTwice, 0, u64::from(other)),
+            Err(Refusal::Overlap(other)) => fail(Reason::Overlap, slot.offset, u64::from(other)),
+            Err(Refusal::Full(room)) => fail(Reason::MaxLive, room as u64, room as u64 + 1),
         }
-        if self.count >= self.live.len() {
-            return fail(Reason::MaxLive, self.live.len() as u64, self.count as u64 + 1);
-        }
-        self.live.copy_within(at..self.count, at + 1);
-        self.count += 1;
-        self.most = self.most.max(self.count);
-        if let Some(l) = self.live.get_mut(at) {
-            *l = Live {
-                slot: id,
-                arena: slot.arena,
-                start: slot.offset,
-                end,
-                holds,
-                written,
-                depth: depth as u8,
-                ..Live::default()
-            };
-        }
-        Ok(at)
     }
 
-    fn remove(&mut self, at: usize) {
-        self.live.copy_within(at + 1..self.count, at);
-        self.count -= 1;
+    /// The live slot `id`, if it is live.
+    fn find(&mut self, id: u32) -> Result<Option<u32>, Error> {
+        let slot = self.p.slot(self.plan, id)?;
+        let at = self.live.find(slot);
+        Ok(at.filter(|at| self.live.get(*at).is_some_and(|l| l.slot == id)))
     }
 
     /// The live slot of a value's root; a persistent one becomes live when it is touched first.
-    fn live_of(&mut self, value: u32, v: &Value) -> Result<usize, Error> {
+    fn live_of(&mut self, value: u32, v: &Value) -> Result<u32, Error> {
         let slot = self.p.value_slot(self.plan, v.root)?;
         let fail = |reason| Err(Error::at(reason, SectionId::Values, value, 0, u64::from(slot)));
         if slot == NONE {
             return fail(Reason::NoSlot);
         }
-        match self.find(self.p.slot(self.plan, slot)?) {
-            Ok(at) if self.live.get(at).is_some_and(|l| l.slot == slot) => Ok(at),
+        match self.find(slot)? {
+            Some(at) => Ok(at),
             _ if space_of(v.role) == Some(space::WORK) => fail(Reason::Unwritten),
             _ => {
                 let written = if v.role == role::DERIVED && self.prepare { 0 } else { WHOLE };
@@ -464,10 +352,10 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn get(&mut self, at: usize) -> Result<&mut Live, Error> {
+    fn get(&mut self, at: u32) -> Result<&mut Held, Error> {
         // `at` comes from the live set itself.
-        let count = self.count as u64;
-        self.live.get_mut(at).ok_or(Error::header(Reason::Corrupt, 0, count, at as u64))
+        let count = self.live.len() as u64;
+        self.live.get(at).ok_or(Error::header(Reason::Corrupt, 0, count, u64::from(at)))
     }
 
     /// A read of `value` in `wave` (counted from 1). In-place operands are not stamped: their write follows.
@@ -588,7 +476,8 @@ impl Pass<'_, '_> {
     // ---- waves ----
 
     fn entry(&mut self, id: u32, e: &Entry, mut wave_id: u32) -> Result<u32, Error> {
-        (self.count, self.depth, self.steps, self.times) = (0, 0, 0, 1);
+        self.live.clear();
+        (self.depth, self.steps, self.times) = (0, 0, 1);
         (self.work, self.inner, self.prepare) =
             (Cost::default(), [0; MAX_DEPTH + 1], e.kind == entry_kind::PREPARE);
         self.frames.clear();
@@ -700,9 +589,9 @@ impl Pass<'_, '_> {
     fn kill(&mut self, id: u32, depth: usize) -> Check {
         let slot = self.p.slot(self.plan, id)?;
         let fail = |found: u64| Err(Error::at(Reason::KilledDead, SectionId::Slots, id, depth as u64, found));
-        let Ok(at) = self.find(slot) else { return fail(u64::MAX) };
+        let Some(at) = self.find(id)? else { return fail(u64::MAX) };
         let l = *self.get(at)?;
-        if l.slot != id || usize::from(l.depth) != depth {
+        if usize::from(l.depth) != depth {
             return fail(u64::from(l.depth));
         }
         if self.p.arena(self.plan, l.arena)?.space != space::WORK {
@@ -714,7 +603,7 @@ impl Pass<'_, '_> {
                 return fail(u64::from(l.holds));
             }
         }
-        self.remove(at);
+        self.live.remove(slot);
         // Input slots are not counted: they may live to the end of the entry.
         if let Some(n) = self.inner.get_mut(depth) {
             *n = n.saturating_sub(1);
@@ -781,10 +670,7 @@ impl Pass<'_, '_> {
         if record.bytes < need {
             return fail(Reason::SlotSize, record.bytes);
         }
-        let at = match self.find(record) {
-            Ok(at) if self.live.get(at).is_some_and(|l| l.slot == slot) => at,
-            _ => return fail(Reason::Unwritten, u64::from(slot)),
-        };
+        let Some(at) = self.find(slot)? else { return fail(Reason::Unwritten, u64::from(slot)) };
         let depth = self.depth;
         let l = self.get(at)?;
         // Scratch belongs to one step of one wave: a slot that holds or held anything else is refused.
@@ -932,8 +818,7 @@ impl Pass<'_, '_> {
             }
         }
         let mut derived = 0;
-        for i in 0..self.count {
-            let l = *self.get(i)?;
+        for l in self.live.iter() {
             let arena = self.p.arena(self.plan, l.arena)?;
             if arena.space == space::WORK {
                 continue;

@@ -10,6 +10,7 @@
 //! What depends on the actual sizes (guards, shape rules, view ranges) is checked by [`super::bind()`], in numbers.
 //! Time is linear in the records, times the logarithm of the live ranges.
 
+mod live;
 mod memory;
 mod records;
 
@@ -19,7 +20,7 @@ use super::program::Program;
 use super::record::*;
 use crate::op::OpDescriptor;
 
-pub use memory::Live;
+pub use live::Live;
 
 /// Most plans in a blob.
 pub const MAX_PLANS: usize = 16;
