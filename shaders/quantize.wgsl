@@ -100,7 +100,7 @@ fn main(
     arena[p.y + w] = y;
 }
 
-// y = (x - zero) · scale; the difference is exact and rounded once to single precision.
+// y = (x - zero) · scale; the difference wraps (bytes cannot) and is rounded once to single precision.
 //# kernel dequantize_${T} T=i8|i32
 //# params Quantize n x scale zero y has_zero inner channels
 //# include convert
@@ -122,17 +122,12 @@ fn main(
     if p.has_zero != 0u {
         v -= i8_at(p.zero, c);
     }
-    let x = bitcast<f32>(i32_to_single(v));
 //# else
-    let low = word(p.x, i);
-    var zero = 0u;
+    var v = bitcast<i32>(word(p.x, i));
     if p.has_zero != 0u {
-        zero = word(p.zero, c);
+        v -= bitcast<i32>(word(p.zero, c));
     }
-    let sign_x = bitcast<u32>(bitcast<i32>(low) >> 31u);
-    let sign_z = bitcast<u32>(bitcast<i32>(zero) >> 31u);
-    let borrow = select(0u, 1u, low < zero);
-    let x = bitcast<f32>(i64_to_single(low - zero, sign_x - sign_z - borrow));
 //# end
+    let x = bitcast<f32>(i32_to_single(v));
     arena[p.y + i] = bitcast<u32>(x * bitcast<f32>(word(p.scale, c)));
 }

@@ -6,6 +6,9 @@ use serinette_core::DType;
 use serinette_core::op::pool::{MAX_POOL2D, Pool2d};
 use serinette_dispatch::{LowerError, LowerStep};
 
+/// Most taps whose 8-bit sum fits the kernel's 32 bits. Longer means are taken on the host.
+const MOST_TAPS: usize = 1 << 24;
+
 pub(super) fn lower(step: &LowerStep<'_>, to: &mut Launch<'_>) -> Result<(), LowerError> {
     let (x, y) = (input(step, 0)?, output(step)?);
     let a: Pool2d = attrs(step)?;
@@ -15,6 +18,9 @@ pub(super) fn lower(step: &LowerStep<'_>, to: &mut Launch<'_>) -> Result<(), Low
         _ => return Err(LowerError::NoKernel),
     };
     let [kernel_h, kernel_w] = a.window(x.shape.dim(2), x.shape.dim(3));
+    if x.dtype == DType::I8 && step.op != MAX_POOL2D.code && kernel_h.saturating_mul(kernel_w) > MOST_TAPS {
+        return Err(LowerError::NoKernel);
+    }
     let results = word(y.shape.elements())?;
     // A window over the whole input has no gaps, whatever the attributes say.
     let dilations = if a.kernel == [0, 0] { [1; 2] } else { a.geometry.dilations };
