@@ -1,30 +1,27 @@
-//! The op suite on the GPU kernels, on every shell that finds a device.
-//!
-//! A case is laid out in an arena whose gaps hold a pattern, so that a write outside of the output shows. Each case
-//! runs with its inputs in the arena, then with its inputs in the weights, then in place where the op allows it.
-#![cfg(any(feature = "vulkan", feature = "wgpu"))]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! Laying out a case on a device, running it, reading it back.
 
 use serinette::kernels::Library;
 use serinette_core::Shape;
 use serinette_dispatch::{
-    Buffers, Command, Dispatch, FAULT_WORD, KernelLibrary, LowerError, LowerStep, Operand, Shell, Space,
-    Usage, Window,
+    Buffers, Command, DeviceCaps, Dispatch, FAULT_WORD, KernelLibrary, LowerError, LowerStep, Operand, Shell,
+    Space, Usage, Window,
 };
-use serinette_op_suite::{Case, Tensor, cases, check};
-use std::collections::BTreeMap;
+use serinette_op_suite::{Case, Tensor};
 use std::time::Duration;
 
-/// Cases that the kernels do not run, and why: prefixes of names. A prefix that no longer fails is an error.
-const NO_KERNEL: &[(&str, &str)] = &[];
-
+/// What memory holds where nothing was placed.
 const PATTERN: u8 = 0xa5;
-const STEP: u32 = 41;
+/// Number of the step, for the fault word.
+pub const STEP: u32 = 41;
 
+/// Where the operands of a case lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placement {
+pub enum Placement {
+    /// All in the arena.
     Arena,
+    /// Inputs in the weights.
     Weights,
+    /// All in the arena, this input and this output in one range.
     InPlace(u8, u8),
 }
 
@@ -52,7 +49,12 @@ fn operand(t: &Tensor, space: Space, offset: u64) -> Operand {
 }
 
 /// What a case gave: outputs, whether the fault word was set, or that there is no kernel.
-fn run<S: Shell>(shell: &S, case: &Case, placement: Placement) -> Result<Option<(Vec<Tensor>, u32)>, String> {
+pub fn run<S: Shell>(
+    shell: &S,
+    caps: &DeviceCaps,
+    case: &Case,
+    placement: Placement,
+) -> Result<Option<(Vec<Tensor>, u32)>, String> {
     let (mut arena, mut weights) = (Region::default(), Region::default());
     let inputs: Vec<Option<Operand>> = case
         .inputs
@@ -91,7 +93,7 @@ fn run<S: Shell>(shell: &S, case: &Case, placement: Placement) -> Result<Option<
         expr: &|i| case.exprs.get(i as usize).copied(),
     };
     let mut dispatches: Vec<Dispatch> = Vec::new();
-    match Library.lower(&step, shell.caps(), &mut |d| dispatches.push(d)) {
+    match Library.lower(&step, caps, &mut |d| dispatches.push(d)) {
         Err(LowerError::NoKernel) => return Ok(None),
         Err(e) => return Err(format!("not lowered: {e}")),
         Ok(()) => {}
@@ -151,85 +153,4 @@ fn run<S: Shell>(shell: &S, case: &Case, placement: Placement) -> Result<Option<
         return Err(format!("byte {i} outside of the outputs was written"));
     }
     Ok(Some((got, u32::from_le_bytes(words))))
-}
-
-fn one<S: Shell>(shell: &S, case: &Case, placement: Placement) -> Result<bool, String> {
-    let Some((got, fault)) = run(shell, case, placement)? else {
-        return Ok(false);
-    };
-    check(case, &got)?;
-    let want = if case.expect_fault { STEP + 1 } else { 0 };
-    if fault != want {
-        return Err(format!("fault word {fault}, expected {want}"));
-    }
-    Ok(true)
-}
-
-/// Runs the suite and gives the failures.
-fn suite<S: Shell>(shell: &S) {
-    let (mut ran, mut failures, mut hits) = (0, Vec::new(), BTreeMap::new());
-    for case in &cases() {
-        let mut placements = vec![Placement::Arena, Placement::Weights];
-        placements.extend(case.in_place.iter().map(|(i, o)| Placement::InPlace(*i, *o)));
-        for placement in placements {
-            match one(shell, case, placement) {
-                Ok(true) => ran += 1,
-                Ok(false) => match NO_KERNEL.iter().find(|(p, _)| case.name.starts_with(p)) {
-                    Some((p, _)) => *hits.entry(*p).or_insert(0) += 1,
-                    None => failures.push(format!("{} {placement:?}: no kernel", case.name)),
-                },
-                Err(e) => failures.push(format!("{} {placement:?}: {e}", case.name)),
-            }
-        }
-    }
-    for (p, _) in NO_KERNEL {
-        if !hits.contains_key(p) {
-            failures.push(format!("the expectation `{p}` is out of date: nothing fails by it"));
-        }
-    }
-    println!("{}: {ran} runs, {} failures", shell.name(), failures.len());
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(ran > 100, "only {ran} runs");
-}
-
-#[cfg(feature = "vulkan")]
-#[test]
-fn op_suite_on_vulkan() {
-    let options = serinette_vulkan::Options {
-        cache: serinette_vulkan::CachePolicy::Off,
-        validation: std::env::var_os("SERINETTE_VALIDATION").is_some(),
-        ..Default::default()
-    };
-    match serinette_vulkan::VulkanDevice::open(&options, &Library) {
-        Ok(device) => {
-            suite(&device);
-            let messages = device.messages().messages();
-            assert!(messages.is_empty(), "{}", messages.join("\n"));
-        }
-        Err(e) => println!("no Vulkan device: {e}"),
-    }
-}
-
-#[cfg(feature = "wgpu")]
-#[test]
-fn op_suite_on_wgpu() {
-    let options = serinette_wgpu::Options { cache: serinette_wgpu::CachePolicy::Off, ..Default::default() };
-    match serinette_wgpu::WgpuDevice::open(&options, &Library) {
-        Ok(device) => suite(&device),
-        Err(e) => println!("no device: {e}"),
-    }
-}
-
-#[cfg(feature = "wgpu")]
-#[test]
-fn op_suite_on_wgpu_with_uniform_parameters() {
-    let options = serinette_wgpu::Options {
-        cache: serinette_wgpu::CachePolicy::Off,
-        force_uniform_params: true,
-        ..Default::default()
-    };
-    match serinette_wgpu::WgpuDevice::open(&options, &Library) {
-        Ok(device) => suite(&device),
-        Err(e) => println!("no device: {e}"),
-    }
 }
