@@ -29,3 +29,19 @@ fn corpus_of_verify_structured() {
 fn corpus_of_run_mutated() {
     each("run_mutated", replay::run_mutated);
 }
+
+/// Writes the valid files that `verify_bytes` starts from; run with `--ignored` when the format has changed.
+#[test]
+#[ignore = "writes files"]
+fn write_seeds() {
+    use crate::harness::{base, choice::Seeded, random};
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = folder.ancestors().map(|f| f.join("fuzz/corpus/verify_bytes")).find(|f| f.is_dir()).unwrap();
+    let options = random::Options { ops: 5, live: 4, wave: 3, regions: true, depth: 2 };
+    let mut seeds =
+        vec![("chain".to_string(), base::chain()), ("everything".to_string(), base::everything().0)];
+    seeds.extend((0..4).map(|s| (format!("random{s}"), random::program(&mut Seeded(s), options))));
+    for (name, blob) in seeds {
+        std::fs::write(folder.join(name), blob.to_bytes()).unwrap();
+    }
+}

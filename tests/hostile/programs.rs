@@ -1,8 +1,16 @@
 //! The hand-made blobs verify, run, and give the numbers of a computation in 64 bits.
 
 use crate::harness::base::{self, numbers};
+use crate::harness::build::Build;
+use crate::harness::draft::Draft;
+use crate::harness::oracle::judge;
 use crate::harness::run::{Aligned, Outcome, Run, check_default, run};
-use serinette_core::schedule::record::Plan;
+use serinette_core::DType;
+use serinette_core::dtype::DTypeSet;
+use serinette_core::op::{self, OpDescriptor, Operand, unary};
+use serinette_core::schedule::exec::{KernelError, Operands, StepView};
+use serinette_core::schedule::record::*;
+use serinette_core::schedule::{Executor, Kernel, Limits, Live, Memory, Program, bind, verify};
 
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
@@ -116,4 +124,87 @@ fn everything_computes() {
         }
     }
     assert_eq!(seen, [true; 2], "both arms run");
+}
+
+/// Views without elements may begin anywhere: neither a place behind the slot nor one that another result shares
+/// matters.
+#[test]
+fn empty_views_run() {
+    let mut b = Build::default();
+    let (_, n) = b.symbol("n", 0, 0);
+    let (two, three, five, eight) = (b.constant(2), b.constant(3), b.constant(5), b.constant(8));
+    let x = b.value(DType::F32, role::INPUT, &[n, eight, five]);
+    let window = b.view(x, view::WINDOW, &[n, two, five], |v| (v.axis, v.start) = (1, three));
+    let y = b.value(DType::F32, role::INTERMEDIATE, &[n, eight, five]);
+    let update = b.view(y, view::WINDOW, &[n, two, five], |v| (v.axis, v.start) = (1, five));
+    b.op(&unary::RELU, &[0u8; 0], &[x], &[y], [0; 4]);
+    b.op(&unary::RELU, &[0u8; 0], &[window], &[update], [0; 4]);
+    b.entry("main", entry_kind::CALL, &[x], &[y, update]);
+    let mut d = Draft::default();
+    d.wave(1, &[y], &[]);
+    d.wave(1, &[], &[]);
+    d.plan(&b, &[[0, 0]], 8).write(&mut b.blob, "plan");
+    b.blob.max_live = 2;
+    assert!(judge(&b.blob).compared > 0);
+}
+
+static SPLIT: OpDescriptor = OpDescriptor {
+    code: op::CUSTOM_BASE,
+    version: 1,
+    name: "Split",
+    path: "split",
+    inputs: &[Operand::data("x", 'T', DTypeSet::ANY)],
+    outputs: &[Operand::data("a", 'T', DTypeSet::ANY), Operand::data("b", 'T', DTypeSet::ANY)],
+    variadic: false,
+    declared_output: true,
+    attr_size: 0,
+    check_attrs: |_| Ok(()),
+    attr_exprs: |_, _| (),
+    shape_rule: |_, _, _| Ok(()),
+    cost: |s| s.element_cost(1),
+    scratch: |_, _| 0,
+    in_place: &[],
+};
+
+fn split(_: &StepView<'_>, mut operands: Operands<'_>) -> Result<(), KernelError> {
+    let x: &[f32] = operands.input(0)?;
+    let (a, b) = (operands.output::<f32>(0)?, operands.output::<f32>(1)?);
+    let (head, tail) = x.split_at_checked(a.len()).ok_or(KernelError::new("elements", a.len(), x.len()))?;
+    a.copy_from_slice(head);
+    b.copy_from_slice(tail);
+    Ok(())
+}
+
+/// Two results of one step in the parts of one root, either of them empty.
+#[test]
+fn empty_parts_run() {
+    let mut b = Build::default();
+    let ((_, n), (_, m)) = (b.symbol("n", 0, 4), b.symbol("m", 0, 4));
+    let sum = b.expr(expr_op::ADD, n, m.into());
+    let zero = b.constant(0);
+    let x = b.value(DType::F32, role::INPUT, &[sum]);
+    let c = b.value(DType::F32, role::INTERMEDIATE, &[sum]);
+    let c0 = b.view(c, view::PART, &[n], |v| (v.start, v.part, v.parts) = (zero, 0, 2));
+    let c1 = b.view(c, view::PART, &[m], |v| (v.start, v.part, v.parts) = (n, 1, 2));
+    b.op(&SPLIT, &[0u8; 0], &[x], &[c0, c1], [0; 4]);
+    b.entry("main", entry_kind::CALL, &[x], &[c]);
+    let mut d = Draft::default();
+    d.wave(1, &[c], &[]);
+    d.plan(&b, &[[0, 4], [0, 4]], 8).write(&mut b.blob, "plan");
+    b.blob.max_live = 2;
+    let file = Aligned::of(&b.blob.to_bytes());
+    let program = Program::parse(file.bytes(), file.bytes().len() as u64).unwrap();
+    let ops: &[&'static OpDescriptor] = &[&SPLIT];
+    let mut exprs = vec![0; program.exprs.len()];
+    verify(&program, ops, &Limits::default(), &mut [Live::default(); 2], &mut exprs).unwrap();
+    for (n, m) in [(0, 3), (3, 0), (1, 2), (4, 4), (0, 0)] {
+        let bindings = bind(&program, ops, 0, &[n, m], &mut exprs).unwrap();
+        let mut arena = Aligned::filled(b.blob.arenas[0].bytes as usize, 0xff);
+        let values = bytes(&numbers((n + m) as usize, 3));
+        arena.bytes_mut()[b.blob.slots[0].offset as usize..][..values.len()].copy_from_slice(&values);
+        let kernels: [Kernel; 1] = [split];
+        let mut run = Executor::new(bindings, &kernels, 0).unwrap();
+        run.run(&mut Memory { arenas: &mut [arena.bytes_mut()], weights: &[] }).unwrap();
+        assert_eq!(&arena.bytes()[b.blob.slots[1].offset as usize..][..values.len()], values);
+    }
 }

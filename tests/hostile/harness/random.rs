@@ -56,7 +56,7 @@ struct Generator<'c, C> {
 /// A random program with one plan.
 pub fn program(choice: &mut impl Choice, options: Options) -> Blob {
     let mut b = Build::default();
-    let (_, n) = b.symbol("n", 1, 5);
+    let (_, n) = b.symbol("n", 0, 5);
     let (zero, one, three) = (b.constant(0), b.constant(1), b.constant(3));
     let twice = b.expr(expr_op::ADD, n, n.into());
     let mut inputs = Vec::new();
@@ -92,7 +92,7 @@ pub fn program(choice: &mut impl Choice, options: Options) -> Blob {
     let outputs: Vec<u32> = g.alive.iter().map(|a| a.value).filter(|v| !inputs.contains(v)).take(3).collect();
     g.b.entry("main", entry_kind::CALL, &inputs, &outputs);
     let align = *g.choice.of(&[8, 16, 64]);
-    let plan = g.d.plan(&g.b, &vec![[1, 5]; g.b.blob.symbols.len()], align);
+    let plan = g.d.plan(&g.b, &vec![[0, 5]; g.b.blob.symbols.len()], align);
     plan.write(&mut g.b.blob, "plan");
     g.b.blob.max_live = plan.slots.len() as u32;
     g.b.blob

@@ -1,7 +1,7 @@
 //! What a program means, independent of any plan: each value has memory of its own, and every byte knows whether
 //! it was written. An accepted blob must give these outputs whatever its plan is.
 
-use super::run::{Aligned, fit, initial, kernels, persistent};
+use super::run::{Aligned, fit, initial, kept, kernels, persistent};
 use serinette_core::op;
 use serinette_core::schedule::bind::{Bindings, bind};
 use serinette_core::schedule::error::Error;
@@ -48,7 +48,7 @@ struct Machine<'a> {
     counters: Vec<(u32, u64)>,
 }
 
-/// Runs an entry; gives the bytes of its outputs, then of all persistent values.
+/// Runs an entry; gives the bytes of its outputs, then of all persistent values, then of the inputs that it keeps.
 pub fn outputs(
     file: &[u8],
     plan: u32,
@@ -77,7 +77,7 @@ pub fn outputs(
     }
     m.block(e.first_step, e.first_step + e.steps)?;
     let mut out = Vec::new();
-    for id in program.entry_outputs(e)?.chain(persistent(&program)) {
+    for id in program.entry_outputs(e)?.chain(persistent(&program)).chain(kept(&program, e)?) {
         out.push(m.read(u32::MAX, id)?);
     }
     Ok(out)

@@ -66,7 +66,7 @@ pub const MOST_BYTES: u64 = 1 << 22;
 /// How a run ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The bytes of the entry's outputs, then of all persistent values.
+    /// The bytes of the entry's outputs, then of all persistent values, then of the inputs that it keeps.
     Done(Vec<Vec<u8>>),
     /// The entry is too large, or a kernel is missing: not run.
     Skipped,
@@ -101,6 +101,12 @@ pub fn persistent(program: &Program<'_>) -> Vec<u32> {
     let lives =
         |v: &Value| v.view == view::NONE && matches!(v.role, role::STATE | role::PARAM | role::DERIVED);
     program.values.iter().filter(|(_, v)| lives(v)).map(|(id, _)| id).collect()
+}
+
+/// The inputs of an entry that keep their contents during the run.
+pub fn kept(program: &Program<'_>, entry: &Entry) -> Result<Vec<u32>, Error> {
+    let keeps = |id: &u32| program.values.get(*id).is_ok_and(|v| v.flags & value_flag::KEEP != 0);
+    Ok(program.entry_inputs(entry)?.filter(keeps).collect())
 }
 
 /// Initial contents of persistent values: weights for params that have some, else small numbers from the id.
@@ -183,7 +189,7 @@ fn try_run(file: &[u8], run: &Run<'_>) -> Result<Outcome, Error> {
         assert!(polls < 1000, "a run takes more steps than the verifier said");
     }
     let mut outputs = Vec::new();
-    for id in program.entry_outputs(entry)?.chain(roots) {
+    for id in program.entry_outputs(entry)?.chain(roots).chain(kept(&program, entry)?) {
         let v = bindings.value(id, &[])?;
         outputs.push(match v.place {
             serinette_core::schedule::bind::Place::Arena { arena, offset } => {
