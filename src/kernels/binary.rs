@@ -2,7 +2,7 @@
 
 use super::generated as g;
 use super::launch::{Launch, attrs, input, output, word};
-use super::layout::broadcast;
+use super::layout::{AxisWords, broadcast};
 use serinette_core::DType;
 use serinette_core::op::binary::{ADD, Binary};
 use serinette_dispatch::{LowerError, LowerStep};
@@ -18,7 +18,8 @@ pub(super) fn lower(step: &LowerStep<'_>, to: &mut Launch<'_>) -> Result<(), Low
         _ => return Err(LowerError::NoKernel),
     };
     let n = word(y.shape.elements())?;
-    let (rank, dims, [a_strides, b_strides]) = broadcast(&y.shape, &a.shape, &b.shape).words()?;
+    let AxisWords { rank, dims, strides: [a_strides, b_strides] } =
+        broadcast(&y.shape, &a.shape, &b.shape).words()?;
     let params = g::Binary {
         n,
         a: a.location(),

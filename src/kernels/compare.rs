@@ -2,7 +2,7 @@
 
 use super::generated as g;
 use super::launch::{Launch, input, output, word};
-use super::layout::broadcast;
+use super::layout::{AxisWords, broadcast};
 use serinette_core::DType;
 use serinette_core::op::compare::{EQUAL, GREATER, LESS};
 use serinette_dispatch::{LowerError, LowerStep};
@@ -19,7 +19,8 @@ pub(super) fn lower(step: &LowerStep<'_>, to: &mut Launch<'_>) -> Result<(), Low
     };
     let (_, relation) = *RELATIONS.iter().find(|(op, _)| *op == step.op).ok_or(LowerError::NoKernel)?;
     let n = word(y.shape.elements())?;
-    let (rank, dims, [a_strides, b_strides]) = broadcast(&y.shape, &a.shape, &b.shape).words()?;
+    let AxisWords { rank, dims, strides: [a_strides, b_strides] } =
+        broadcast(&y.shape, &a.shape, &b.shape).words()?;
     let params = g::Compare {
         n,
         a: a.location(),

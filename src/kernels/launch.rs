@@ -102,6 +102,8 @@ pub(super) fn attrs<A: Attributes>(step: &LowerStep<'_>) -> Result<A, LowerError
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

@@ -18,6 +18,14 @@ pub(super) struct Axis<const N: usize> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Axes<const N: usize>(Vec<Axis<N>>);
 
+/// Axes as parameter words, from the innermost. Unused sizes are 1: kernels divide by them under a condition that
+/// some devices evaluate late.
+pub(super) struct AxisWords<const N: usize, const R: usize> {
+    pub(super) rank: u32,
+    pub(super) dims: [u32; R],
+    pub(super) strides: [[u32; R]; N],
+}
+
 impl<const N: usize> Axes<N> {
     /// Folds axes given from the innermost.
     pub(super) fn fold(axes: impl Iterator<Item = Axis<N>>) -> Axes<N> {
@@ -40,20 +48,19 @@ impl<const N: usize> Axes<N> {
         &self.0
     }
 
-    /// Parameter words: rank, sizes, and the strides of operand `i` for each `i`. Unused sizes are 1: kernels
-    /// divide by them under a condition that some devices evaluate late.
-    pub(super) fn words<const R: usize>(&self) -> Result<(u32, [u32; R], [[u32; R]; N]), LowerError> {
+    /// The axes as parameter words of a kernel that takes up to `R` of them.
+    pub(super) fn words<const R: usize>(&self) -> Result<AxisWords<N, R>, LowerError> {
         if self.0.len() > R {
             return Err(LowerError::Invalid("more axes than a tensor may have"));
         }
-        let (mut sizes, mut strides) = ([1; R], [[0; R]; N]);
+        let (mut dims, mut strides) = ([1; R], [[0; R]; N]);
         for (axis, a) in self.0.iter().enumerate() {
-            sizes[axis] = word(a.size)?;
+            dims[axis] = word(a.size)?;
             for (to, from) in strides.iter_mut().zip(a.strides) {
                 to[axis] = word(from)?;
             }
         }
-        Ok((self.0.len() as u32, sizes, strides))
+        Ok(AxisWords { rank: self.0.len() as u32, dims, strides })
     }
 }
 
@@ -82,6 +89,8 @@ pub(super) fn broadcast(y: &Shape, a: &Shape, b: &Shape) -> Axes<2> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     fn shape(d: &[usize]) -> Shape {

@@ -2,7 +2,7 @@
 
 use super::generated as g;
 use super::launch::{Launch, attrs, input, output, word};
-use super::layout::{Axes, Axis, MOVE_AXES, dense_strides};
+use super::layout::{Axes, Axis, AxisWords, MOVE_AXES, dense_strides};
 use serinette_core::op::movement::{Slice, Transpose};
 use serinette_core::op::softmax;
 use serinette_core::{MAX_RANK, Shape};
@@ -52,7 +52,7 @@ fn gather_strided(
     to: &mut Launch<'_>,
 ) -> Result<(), LowerError> {
     let pieces = Pieces::new(x.dtype.size(), y.shape.elements(), base, axes);
-    let (rank, dims, [strides]) = pieces.axes.words::<MOVE_AXES>()?;
+    let AxisWords { rank, dims, strides: [strides] } = pieces.axes.words::<MOVE_AXES>()?;
     let n = word(pieces.n)?;
     let params =
         g::Move { n, x: x.location(), y: y.location(), base: word(pieces.base)?, rank, dims, strides };
