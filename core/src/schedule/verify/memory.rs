@@ -3,9 +3,11 @@
 //! The live set ([`super::live`]) holds the slots that are live now, sorted by address. A slot knows which value it holds and
 //! which waves touched it last; from that follow clobbering, reads before writes, and hazards.
 
+mod regions;
+mod tables;
+
 use super::super::bind::{bytes_of, to_usize};
 use super::super::error::{Error, Reason};
-use super::super::exec::MAX_ARENAS;
 use super::super::program::Program;
 use super::super::record::*;
 use super::live::{Held, Live, Refusal, Set, WHOLE, group_of};
@@ -16,76 +18,10 @@ use crate::shape::Shape;
 use crate::{MAX_DEPTH, MAX_INPUTS, MAX_OUTPUTS, NONE};
 use heapless::Vec;
 
+pub(super) use tables::Tables;
+use tables::{header, slots};
+
 type Check = Result<(), Error>;
-
-/// How far the plan tables are owned by the plans seen so far: plans follow one another in every table.
-#[derive(Default)]
-pub(super) struct Tables {
-    ends: [u32; 7],
-}
-
-impl Tables {
-    /// Checks that the ranges of `plan` start where those of the plan before ended.
-    pub(super) fn claim(&mut self, p: &Program<'_>, id: u32, plan: &Plan) -> Check {
-        let (values, steps) = (p.values.len() as u32, p.steps.len() as u32);
-        let ranges = [
-            plan.bounds,
-            plan.arenas,
-            plan.slots,
-            plan.waves,
-            plan.lists,
-            [plan.value_slots, values],
-            [plan.scratch_slots, steps],
-        ];
-        if plan.bounds[1] as usize != p.symbols.len() {
-            let (expected, found) = (p.symbols.len() as u64, u64::from(plan.bounds[1]));
-            return Err(Error::at(Reason::PlanRange, SectionId::Plans, id, expected, found));
-        }
-        for ((end, [first, count]), length) in self.ends.iter_mut().zip(ranges).zip(lengths(p)) {
-            if first != *end {
-                let (expected, found) = (u64::from(*end), u64::from(first));
-                return Err(Error::at(Reason::PlanOverlap, SectionId::Plans, id, expected, found));
-            }
-            *end = match first.checked_add(count).filter(|e| *e as usize <= length) {
-                Some(e) => e,
-                None => {
-                    let found = u64::from(first) + u64::from(count);
-                    return Err(Error::at(Reason::PlanRange, SectionId::Plans, id, length as u64, found));
-                }
-            };
-        }
-        Ok(())
-    }
-
-    /// Checks that no table has records behind the last plan's.
-    pub(super) fn finish(self, p: &Program<'_>) -> Check {
-        for (end, length) in self.ends.iter().zip(lengths(p)) {
-            if *end as usize != length {
-                let id = p.plans.len() as u32;
-                return Err(Error::at(
-                    Reason::PlanOverlap,
-                    SectionId::Plans,
-                    id,
-                    u64::from(*end),
-                    length as u64,
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn lengths(p: &Program<'_>) -> [usize; 7] {
-    [
-        p.bounds.len(),
-        p.arenas.len(),
-        p.slots.len(),
-        p.waves.len(),
-        p.slot_lists.len(),
-        p.value_slots.len(),
-        p.scratch_slots.len(),
-    ]
-}
 
 /// Checks one plan. `exprs` holds the values at the plan's upper bounds.
 #[allow(clippy::too_many_arguments)] // the parts of one context, borrowed in different ways
@@ -144,80 +80,6 @@ pub(super) fn check(
             u64::from(next_wave),
             u64::from(end),
         ));
-    }
-    Ok(())
-}
-
-fn header(p: &Program<'_>, id: u32, plan: &Plan) -> Check {
-    let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Plans, id, expected, found));
-    p.text(plan.name)?;
-    if plan.profile > profile::MCU {
-        return fail(Reason::Code, u64::from(profile::MCU), u64::from(plan.profile));
-    }
-    if plan.reserved != 0 {
-        return fail(Reason::NotZero, 0, plan.reserved);
-    }
-    if plan.align < 8 || !plan.align.is_power_of_two() {
-        return fail(Reason::Alignment, 8, u64::from(plan.align));
-    }
-    for (symbol, s) in p.symbols.iter() {
-        let b = p.bounds.get(plan.bounds[0].saturating_add(symbol))?;
-        if b.low > b.high || b.low < s.low || b.high > s.high {
-            let at =
-                |expected, found| Error::at(Reason::SymbolBounds, SectionId::Bounds, symbol, expected, found);
-            return Err(if b.high > s.high { at(s.high, b.high) } else { at(s.low, b.low) });
-        }
-    }
-    if plan.arenas[1] as usize > MAX_ARENAS {
-        return fail(Reason::Bounded, MAX_ARENAS as u64, u64::from(plan.arenas[1]));
-    }
-    for (arena, a) in p.arenas.range(plan.arenas[0], plan.arenas[1])? {
-        let fail =
-            |reason, expected, found| Err(Error::at(reason, SectionId::Arenas, arena, expected, found));
-        p.text(a.name)?;
-        if a.space > space::DERIVED {
-            return fail(Reason::Code, u64::from(space::DERIVED), u64::from(a.space));
-        }
-        if a.reserved != 0 {
-            return fail(Reason::NotZero, 0, u64::from(a.reserved));
-        }
-        if !a.align.is_power_of_two() || a.align < u64::from(plan.align) {
-            return fail(Reason::Alignment, u64::from(plan.align), a.align);
-        }
-        if !a.bytes.is_multiple_of(8) {
-            return fail(Reason::Alignment, 8, a.bytes);
-        }
-    }
-    Ok(())
-}
-
-/// Slots lie in their arenas; those of persistent arenas ascend without overlap.
-fn slots(p: &Program<'_>, plan: &Plan) -> Check {
-    let mut persistent_end = [0u64; MAX_ARENAS];
-    for (id, s) in p.slots.range(plan.slots[0], plan.slots[1])? {
-        let fail = |reason, expected, found| Err(Error::at(reason, SectionId::Slots, id, expected, found));
-        let arena = p.arena(plan, s.arena)?;
-        if s.reserved != 0 {
-            return fail(Reason::NotZero, 0, u64::from(s.reserved));
-        }
-        if !s.offset.is_multiple_of(u64::from(plan.align)) {
-            return fail(Reason::Alignment, u64::from(plan.align), s.offset);
-        }
-        if s.bytes == 0 || !s.bytes.is_multiple_of(4) {
-            return fail(Reason::SlotSize, 4, s.bytes);
-        }
-        let end = match s.offset.checked_add(s.bytes) {
-            Some(e) if e <= arena.bytes => e,
-            e => return fail(Reason::SlotRange, arena.bytes, e.unwrap_or(u64::MAX)),
-        };
-        if arena.space != space::WORK
-            && let Some(last) = persistent_end.get_mut(s.arena as usize)
-        {
-            if s.offset < *last {
-                return fail(Reason::Overlap, *last, s.offset);
-            }
-            *last = end;
-        }
     }
     Ok(())
 }
@@ -355,7 +217,7 @@ impl Pass<'_, '_> {
     fn get(&mut self, at: u32) -> Result<&mut Held, Error> {
         // `at` comes from the live set itself.
         let count = self.live.len() as u64;
-        self.live.get(at).ok_or(Error::header(Reason::Corrupt, 0, count, u64::from(at)))
+        self.live.get(at).ok_or_else(|| Error::header(Reason::Corrupt, 0, count, u64::from(at)))
     }
 
     /// A read of `value` in `wave` (counted from 1). In-place operands are not stamped: their write follows.
@@ -548,7 +410,7 @@ impl Pass<'_, '_> {
         }
         // The edges of a region belong to the outside: `End` leaves first, `If` and `Loop` enter last.
         if first.kind == step_kind::END {
-            self.end_region(w.first_step, first, stamp)?;
+            self.end_region(w.first_step)?;
         }
         let depth = self.depth;
         for i in self.list(w.defs, id)? {
@@ -575,7 +437,7 @@ impl Pass<'_, '_> {
             match s.kind {
                 step_kind::OP => self.op(step_id, s, stamp)?,
                 step_kind::IF | step_kind::LOOP if edge => self.begin_region(step_id, s, stamp)?,
-                step_kind::ELSE if edge => self.second_arm(step_id, s)?,
+                step_kind::ELSE if edge => self.second_arm(step_id)?,
                 step_kind::END if edge => {}
                 _ => return fail(Reason::WaveRange, u64::from(step_id), u64::from(w.first_step)),
             }
@@ -681,123 +543,6 @@ impl Pass<'_, '_> {
             return fail(Reason::WriteAfterWrite, u64::from(slot));
         }
         (l.write_wave, l.write_parts, l.written) = (stamp, WHOLE, 0);
-        Ok(())
-    }
-
-    // ---- regions ----
-
-    fn begin_region(&mut self, id: u32, s: &Step, stamp: u32) -> Check {
-        let (program, mut inputs) = (self.p, self.p.step_inputs(s)?);
-        let edge_inputs = if s.kind == step_kind::IF { 1 } else { 2 };
-        for v in inputs.by_ref().take(edge_inputs).filter(|v| *v != NONE) {
-            self.read(id, v, stamp, true)?;
-        }
-        let times = self.times;
-        if s.kind == step_kind::IF {
-            self.clear_results(id, s)?;
-        } else {
-            for (before, after) in inputs.zip(program.step_outputs(s)?) {
-                self.read(id, before, stamp, true)?;
-                let (a, b) = (program.value_slot(self.plan, before)?, program.value_slot(self.plan, after)?);
-                if a != b {
-                    return Err(Error::at(Reason::InPlace, SectionId::Steps, id, u64::from(a), u64::from(b)));
-                }
-                self.may_write(id, before, after)?;
-            }
-            let trips = self.exprs.get(s.max_trips as usize).copied().unwrap_or(u64::MAX);
-            self.times = times.saturating_mul(trips);
-        }
-        // The depth was bounded in the first pass.
-        let _ = self.frames.push(Frame { step: id, times });
-        self.depth += 1;
-        Ok(())
-    }
-
-    /// A region that writes `after` over `before` must itself be allowed to: by depth, or by listing.
-    fn may_write(&mut self, id: u32, before: u32, after: u32) -> Check {
-        let at = self.live_of(before, self.p.values.get(before)?)?;
-        let depth = usize::from(self.get(at)?.depth);
-        if depth < self.depth && !self.listed(depth, after)? && !self.listed(depth, before)? {
-            return Err(Error::at(Reason::NotListed, SectionId::Steps, id, depth as u64, u64::from(after)));
-        }
-        Ok(())
-    }
-
-    /// Results of an `If` count as unwritten at the start of each arm.
-    fn clear_results(&mut self, id: u32, s: &Step) -> Check {
-        for v in self.p.step_outputs(s)? {
-            self.may_write(id, v, v)?;
-            let at = self.live_of(v, self.p.values.get(v)?)?;
-            let held = self.get(at)?.holds;
-            self.may_replace(id, held)?;
-            self.get(at)?.hold(NONE, 0);
-        }
-        Ok(())
-    }
-
-    /// Every result of an `If` is written at the end of an arm.
-    fn results_written(&mut self, id: u32, s: &Step) -> Check {
-        for v in self.p.step_outputs(s)? {
-            let at = self.live_of(v, self.p.values.get(v)?)?;
-            let l = self.get(at)?;
-            if l.holds != v || !l.complete() {
-                return Err(Error::at(
-                    Reason::Unwritten,
-                    SectionId::Steps,
-                    id,
-                    u64::from(v),
-                    u64::from(l.holds),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn nothing_left(&self, id: u32) -> Check {
-        match self.inner.get(self.depth) {
-            Some(0) => Ok(()),
-            n => Err(Error::at(Reason::Leak, SectionId::Steps, id, 0, n.map_or(u64::MAX, |n| u64::from(*n)))),
-        }
-    }
-
-    fn second_arm(&mut self, id: u32, _: &Step) -> Check {
-        self.nothing_left(id)?;
-        let Some(f) = self.frames.last() else {
-            return Err(Error::at(Reason::Region, SectionId::Steps, id, 1, 0));
-        };
-        let open = self.p.steps.get(f.step)?;
-        self.results_written(id, open)?;
-        // Clearing is a write of the arm, seen from the outside: the frame itself lists it.
-        for v in self.p.step_outputs(open)? {
-            let at = self.live_of(v, self.p.values.get(v)?)?;
-            self.get(at)?.hold(NONE, 0);
-        }
-        Ok(())
-    }
-
-    fn end_region(&mut self, id: u32, _: &Step, _stamp: u32) -> Check {
-        self.nothing_left(id)?;
-        let Some(f) = self.frames.pop() else {
-            return Err(Error::at(Reason::Region, SectionId::Steps, id, 1, 0));
-        };
-        self.depth = self.depth.saturating_sub(1);
-        // The `End` runs once a trip, even where the body is empty.
-        self.steps = self.steps.saturating_add(self.times);
-        self.times = f.times;
-        let open = self.p.steps.get(f.step)?;
-        if open.kind == step_kind::IF {
-            return self.results_written(id, open);
-        }
-        for (before, after) in self.p.step_inputs(open)?.skip(2).zip(self.p.step_outputs(open)?) {
-            let at = self.live_of(before, self.p.values.get(before)?)?;
-            let l = self.get(at)?;
-            if l.holds != after || !l.complete() {
-                let (expected, found) = (u64::from(after), u64::from(l.holds));
-                return Err(Error::at(Reason::Unwritten, SectionId::Steps, id, expected, found));
-            }
-            // What a trip wrote is what the next one, or the code behind the loop, reads.
-            l.hold(before, WHOLE);
-        }
         Ok(())
     }
 

@@ -62,7 +62,7 @@ fn texts(bytes: &[u8], section: SectionId) -> Result<&str, Error> {
 fn text<'a>(strings: &'a str, section: SectionId, id: u32, t: Text) -> Result<&'a str, Error> {
     let (start, end) = (t.offset as usize, u64::from(t.offset) + u64::from(t.length));
     let range = usize::try_from(end).ok().and_then(|end| strings.get(start..end));
-    range.ok_or(Error::at(Reason::Text, section, id, strings.len() as u64, end))
+    range.ok_or_else(|| Error::at(Reason::Text, section, id, strings.len() as u64, end))
 }
 
 fn symbols(p: &Program<'_>, strings: &str) -> Check {
