@@ -61,7 +61,7 @@ fn texts(bytes: &[u8], section: SectionId) -> Result<&str, Error> {
 }
 
 /// The text `t` of record `id`.
-fn text<'a>(strings: &'a str, section: SectionId, id: u32, t: Text) -> Result<&'a str, Error> {
+fn text(strings: &str, section: SectionId, id: u32, t: Text) -> Result<&str, Error> {
     let (start, end) = (t.offset as usize, u64::from(t.offset) + u64::from(t.length));
     let range = usize::try_from(end).ok().and_then(|end| strings.get(start..end));
     range.ok_or_else(|| Error::at(Reason::Text, section, id, strings.len() as u64, end))
