@@ -14,14 +14,14 @@ use crate::schedule::record::*;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     wave: u32,
-    root: u32,
-    /// Which parts; all for anything but a part.
+    group: u32,
+    /// Which parts of the group; all for anything but a part.
     parts: u64,
 }
 
 impl Default for Mark {
     fn default() -> Mark {
-        Mark { wave: NONE, root: NONE, parts: 0 }
+        Mark { wave: NONE, group: NONE, parts: 0 }
     }
 }
 
@@ -29,20 +29,21 @@ impl Default for Mark {
 #[derive(Clone, Copy)]
 struct Access {
     unit: u32,
-    root: u32,
+    /// For a part the first part of its group, as a root may be cut in several ways; otherwise the root.
+    group: u32,
     parts: u64,
 }
 
 impl Mark {
-    /// Whether an access in `wave` touches the same bytes. Different parts of one root do not.
+    /// Whether an access in `wave` touches the same bytes. Different parts of one group do not.
     fn clashes(&self, wave: u32, a: &Access) -> bool {
-        self.wave == wave && (self.root != a.root || self.parts & a.parts != 0)
+        self.wave == wave && (self.group != a.group || self.parts & a.parts != 0)
     }
 
     fn add(&mut self, wave: u32, a: &Access) {
         if self.wave != wave {
-            *self = Mark { wave, root: a.root, parts: a.parts };
-        } else if self.root != a.root {
+            *self = Mark { wave, group: a.group, parts: a.parts };
+        } else if self.group != a.group {
             self.parts = u64::MAX;
         } else {
             self.parts |= a.parts;
@@ -132,7 +133,11 @@ fn access(program: &Program<'_>, units: &mut [Unit], value: u32) -> Result<Optio
     if space_of(program.values.get(root)?, root)?.is_none() {
         return Ok(None);
     }
-    let parts =
-        if v.view == view::PART { 1u64.checked_shl(v.part.into()).unwrap_or(u64::MAX) } else { u64::MAX };
-    Ok(Some(Access { unit: find(units, value)?, root, parts }))
+    let (group, parts) = match v.view {
+        view::PART => {
+            (value.saturating_sub(v.part.into()), 1u64.checked_shl(v.part.into()).unwrap_or(u64::MAX))
+        }
+        _ => (root, u64::MAX),
+    };
+    Ok(Some(Access { unit: find(units, value)?, group, parts }))
 }
