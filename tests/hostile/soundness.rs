@@ -50,12 +50,12 @@ fn hunt(seeds: std::ops::Range<u64>, each: u64, mutation: fn(&mut Blob, &mut See
 
 #[test]
 fn accepted_plans_compute_the_same() {
-    let (accepted, v) = hunt(0..100, 100, |b, c| mutate::plan(b, c));
+    let (accepted, v) = hunt(0..100, 100, mutate::plan);
     assert!(accepted > 1000, "too few mutated plans are accepted to mean anything: {accepted} {v:?}");
 }
 
 #[test]
 fn accepted_records_run() {
-    let (accepted, v) = hunt(1000..1100, 100, |b, c| mutate::records(b, c));
+    let (accepted, v) = hunt(1000..1100, 100, mutate::records);
     assert!(accepted > 500, "too few mutated blobs are accepted to mean anything: {accepted} {v:?}");
 }

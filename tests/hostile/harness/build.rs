@@ -120,13 +120,11 @@ impl PlanModel {
         for table in [&mut blob.slot_lists, &mut blob.value_slots, &mut blob.scratch_slots] {
             table.clear();
         }
-        (
-            blob.plans.clear(),
-            blob.bounds.clear(),
-            blob.arenas.clear(),
-            blob.slots.clear(),
-            blob.waves.clear(),
-        );
+        blob.plans.clear();
+        blob.bounds.clear();
+        blob.arenas.clear();
+        blob.slots.clear();
+        blob.waves.clear();
         self.write(blob, "plan");
     }
 }
