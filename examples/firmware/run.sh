@@ -9,9 +9,9 @@ target_dir=${CARGO_TARGET_DIR:-$root/target}
 out=$target_dir/firmware
 mkdir -p "$out"
 
-(cd "$root" && cargo build --quiet --release -p serinette-cli)
+(cd "$root" && cargo build --quiet -p serinette-cli)
 blob=$out/classifier.srn
-"$target_dir/release/serinette" compile "$root/models/fashion/fashion_int8.onnx" -o "$blob" \
+"$target_dir/debug/serinette" compile "$root/models/fashion/fashion_int8.onnx" -o "$blob" \
   --bound batch=1 --hint "$root/models/fashion/hint.json" --profile mcu
 
 # The toolchain beside cargo's own; both share the registry.
@@ -23,7 +23,7 @@ arm-none-eabi-size "$image"
 timeout 120 qemu-system-arm -M lm3s6965evb -nographic -monitor none -serial none \
   -semihosting-config enable=on,target=native -kernel "$image" 2>/dev/null | tee "$out/board.txt"
 
-(cd "$root" && cargo run --quiet --release --example checksum -- "$blob" models/fashion/samples/ankle_boot_0.png) \
+(cd "$root" && cargo run --quiet --example checksum -- "$blob" models/fashion/samples/ankle_boot_0.png) \
   | tee "$out/host.txt"
 board=$(grep -o 'checksum [0-9a-f]*' "$out/board.txt")
 host=$(grep -o 'checksum [0-9a-f]*' "$out/host.txt" | sort -u)

@@ -83,26 +83,24 @@ impl<'a> Bindings<'a> {
         {
             return Ok(*trip);
         }
-        self.exprs.get(id as usize).copied().ok_or(Error::at(
-            Reason::BufferSize,
-            SectionId::Exprs,
-            id,
-            self.program.exprs.len() as u64,
-            self.exprs.len() as u64,
-        ))
+        self.exprs.get(id as usize).copied().ok_or_else(|| {
+            Error::at(
+                Reason::BufferSize,
+                SectionId::Exprs,
+                id,
+                self.program.exprs.len() as u64,
+                self.exprs.len() as u64,
+            )
+        })
     }
 
     /// Dimensions of a value as numbers.
     pub fn shape(&self, v: &Value) -> Result<Shape, Error> {
         let mut dims = [0usize; MAX_RANK];
         let rank = usize::from(v.rank);
-        let space = dims.get_mut(..rank).ok_or(Error::at(
-            Reason::Code,
-            SectionId::Values,
-            v.dims,
-            MAX_RANK as u64,
-            u64::from(v.rank),
-        ))?;
+        let space = dims.get_mut(..rank).ok_or_else(|| {
+            Error::at(Reason::Code, SectionId::Values, v.dims, MAX_RANK as u64, u64::from(v.rank))
+        })?;
         for (d, e) in space.iter_mut().zip(self.program.value_dims(v)?) {
             *d = to_usize(self.expr(e, &[])?, SectionId::Exprs, e)?;
         }
@@ -114,7 +112,7 @@ impl<'a> Bindings<'a> {
     pub fn value(&self, id: u32, counters: &Counters) -> Result<BoundValue, Error> {
         let v = self.program.values.get(id)?;
         let fail = |reason, expected, found| Error::at(reason, SectionId::Values, id, expected, found);
-        let dtype = DType::from_code(v.dtype).ok_or(fail(Reason::DType, 15, u64::from(v.dtype)))?;
+        let dtype = DType::from_code(v.dtype).ok_or_else(|| fail(Reason::DType, 15, u64::from(v.dtype)))?;
         let shape = self.shape(v)?;
         let overflow = fail(Reason::Overflow, usize::MAX as u64, u64::MAX);
         let bytes = bytes_of(&shape, dtype).ok_or(overflow)?;
@@ -171,13 +169,10 @@ pub(super) fn bytes_of(shape: &Shape, dtype: DType) -> Option<usize> {
 
 pub(super) fn to_usize(v: u64, section: SectionId, index: u32) -> Result<usize, Error> {
     // Half the address space: sums of an offset and a size then cannot wrap.
-    usize::try_from(v).ok().filter(|v| *v <= isize::MAX as usize).ok_or(Error::at(
-        Reason::Overflow,
-        section,
-        index,
-        isize::MAX as u64,
-        v,
-    ))
+    usize::try_from(v)
+        .ok()
+        .filter(|v| *v <= isize::MAX as usize)
+        .ok_or_else(|| Error::at(Reason::Overflow, section, index, isize::MAX as u64, v))
 }
 
 /// Fixes the sizes: `symbols[s]` is the value of symbol `s` (counters are ignored), `exprs` receives the value of
@@ -281,7 +276,7 @@ fn check_guards(b: &Bindings<'_>) -> Result<(), Error> {
 fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
     let fail = |reason, expected, found| Error::at(reason, SectionId::Values, id, expected, found);
     let shape = b.shape(v)?;
-    let dtype = DType::from_code(v.dtype).ok_or(fail(Reason::DType, 15, u64::from(v.dtype)))?;
+    let dtype = DType::from_code(v.dtype).ok_or_else(|| fail(Reason::DType, 15, u64::from(v.dtype)))?;
     let overflow = fail(Reason::Overflow, usize::MAX as u64, u64::MAX);
     let bytes = bytes_of(&shape, dtype).filter(|n| *n <= isize::MAX as usize).ok_or(overflow)?;
     if v.view == view::NONE {
@@ -346,13 +341,8 @@ fn check_step(b: &Bindings<'_>, ops: &[&'static OpDescriptor], id: u32, s: &Step
     let p = &b.program;
     let sig = p.signatures.get(s.link)?;
     let code = u64::from(sig.op) << 16 | u64::from(sig.version);
-    let op = op::find(ops, sig.op, sig.version).ok_or(Error::at(
-        Reason::UnknownOp,
-        SectionId::Steps,
-        id,
-        0,
-        code,
-    ))?;
+    let op = op::find(ops, sig.op, sig.version)
+        .ok_or_else(|| Error::at(Reason::UnknownOp, SectionId::Steps, id, 0, code))?;
     let mut inputs = [None; MAX_INPUTS];
     for (space, v) in inputs.iter_mut().zip(p.step_inputs(s)?) {
         if v != NONE {

@@ -67,12 +67,16 @@ pub struct StepView<'a> {
 impl StepView<'_> {
     /// Shape of input `i`.
     pub fn input(&self, i: usize) -> Result<Shape, KernelError> {
-        self.inputs.get(i).copied().flatten().ok_or(KernelError::new("inputs", i + 1, self.inputs.len()))
+        self.inputs
+            .get(i)
+            .copied()
+            .flatten()
+            .ok_or_else(|| KernelError::new("inputs", i + 1, self.inputs.len()))
     }
 
     /// Shape of output `i`.
     pub fn output(&self, i: usize) -> Result<Shape, KernelError> {
-        self.outputs.get(i).copied().ok_or(KernelError::new("outputs", i + 1, self.outputs.len()))
+        self.outputs.get(i).copied().ok_or_else(|| KernelError::new("outputs", i + 1, self.outputs.len()))
     }
 
     /// The attribute record.
@@ -141,11 +145,9 @@ impl<'m> Operands<'m> {
 
     /// Output `o` as elements. Can be taken once.
     pub fn output<T: bytemuck::Pod>(&mut self, o: usize) -> Result<&'m mut [T], KernelError> {
-        let bytes = core::mem::take(self.outputs.get_mut(o).ok_or(KernelError::new(
-            "outputs",
-            o + 1,
-            MAX_OUTPUTS,
-        ))?);
+        let bytes = core::mem::take(
+            self.outputs.get_mut(o).ok_or_else(|| KernelError::new("outputs", o + 1, MAX_OUTPUTS))?,
+        );
         let len = bytes.len();
         bytemuck::try_cast_slice_mut(bytes)
             .map_err(|_| KernelError::new("bytes of an output as elements", core::mem::size_of::<T>(), len))
@@ -309,7 +311,7 @@ impl<'a> Executor<'a> {
         let scratch = self.bindings.scratch(self.step)?;
         let operands = borrow(memory, self.step, step, &inputs, &outputs, scratch)?;
         let kernel =
-            self.kernels.get(step.link as usize).ok_or(self.corrupt(self.kernels.len() as u64, 0))?;
+            self.kernels.get(step.link as usize).ok_or_else(|| self.corrupt(self.kernels.len() as u64, 0))?;
         let view = StepView {
             step: self.step,
             attrs: program.step_attrs(self.step, step)?,
@@ -383,7 +385,7 @@ impl<'a> Executor<'a> {
     fn leave(&mut self, end: u32) -> Result<(), Error> {
         match self.frames.pop() {
             Some(f) if f.end == end => {
-                self.step = end.checked_add(1).ok_or(self.corrupt(0, u64::from(end)))?;
+                self.step = end.checked_add(1).ok_or_else(|| self.corrupt(0, u64::from(end)))?;
                 Ok(())
             }
             f => Err(self.corrupt(f.map_or(0, |f| u64::from(f.end)), u64::from(end))),
@@ -457,9 +459,10 @@ fn borrow<'m>(
                 .offset
                 .checked_sub(start)
                 .and_then(|n| core::mem::take(&mut rest).split_at_mut_checked(n))
-                .ok_or(corrupt(start, w.offset))?;
+                .ok_or_else(|| corrupt(start, w.offset))?;
             gaps.push((arena as u32, start, before)).map_err(|_| corrupt(MAX_ARENAS, arena))?;
-            let (range, after) = after.split_at_mut_checked(w.bytes).ok_or(corrupt(w.offset, w.bytes))?;
+            let (range, after) =
+                after.split_at_mut_checked(w.bytes).ok_or_else(|| corrupt(w.offset, w.bytes))?;
             ranges[w.index] = range;
             (rest, start) = (after, w.offset + w.bytes);
         }
@@ -483,13 +486,13 @@ fn borrow<'m>(
                             .weights
                             .get(section as usize)
                             .and_then(|w| w.get(offset..)?.get(..v.bytes))
-                            .ok_or(corrupt(offset, v.bytes))?,
+                            .ok_or_else(|| corrupt(offset, v.bytes))?,
                     ),
                     (_, Place::Arena { arena, offset }) => Input::Bytes(
                         gaps.iter()
                             .filter(|(a, start, _)| *a == arena && *start <= offset)
                             .find_map(|(_, start, b)| b.get(offset - start..)?.get(..v.bytes))
-                            .ok_or(corrupt(offset, v.bytes))?,
+                            .ok_or_else(|| corrupt(offset, v.bytes))?,
                     ),
                 }
             }

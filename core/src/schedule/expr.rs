@@ -48,10 +48,12 @@ fn one<S: Symbols + ?Sized>(id: u32, e: &Expr, symbols: &S, values: &[u64]) -> R
     let a = || get(u64::from(e.a));
     Ok(match e.op {
         expr_op::CONSTANT => e.b,
-        expr_op::SYMBOL => symbols.get(e.a).ok_or(fail(Reason::Id, u64::from(e.a) + 1, u64::from(e.a)))?,
+        expr_op::SYMBOL => {
+            symbols.get(e.a).ok_or_else(|| fail(Reason::Id, u64::from(e.a) + 1, u64::from(e.a)))?
+        }
         expr_op::ADD => a()?.checked_add(get(e.b)?).ok_or_else(overflow)?,
         expr_op::MUL => a()?.checked_mul(get(e.b)?).ok_or_else(overflow)?,
-        expr_op::DIV_FLOOR => a()?.checked_div(e.b).ok_or(fail(Reason::ZeroDivisor, 1, 0))?,
+        expr_op::DIV_FLOOR => a()?.checked_div(e.b).ok_or_else(|| fail(Reason::ZeroDivisor, 1, 0))?,
         expr_op::DIV_CEIL if e.b == 0 => return Err(fail(Reason::ZeroDivisor, 1, 0)),
         expr_op::DIV_CEIL => a()?.div_ceil(e.b),
         expr_op::MIN => a()?.min(get(e.b)?),

@@ -45,13 +45,15 @@ impl<'a, T: Pod> Table<'a, T> {
         first: u32,
         count: u32,
     ) -> Result<impl Iterator<Item = (u32, &'a T)> + Clone + use<'a, T>, Error> {
-        let end = first.checked_add(count).filter(|e| *e <= self.count).ok_or(Error::at(
-            Reason::Id,
-            self.section,
-            first,
-            u64::from(self.count),
-            u64::from(first) + u64::from(count),
-        ))?;
+        let end = first.checked_add(count).filter(|e| *e <= self.count).ok_or_else(|| {
+            Error::at(
+                Reason::Id,
+                self.section,
+                first,
+                u64::from(self.count),
+                u64::from(first) + u64::from(count),
+            )
+        })?;
         let table = *self;
         Ok((first..end).filter_map(move |i| table.get(i).ok().map(|r| (i, r))))
     }
@@ -128,12 +130,9 @@ impl<'a> Program<'a> {
         let table_bytes = (header.section_count as usize)
             .checked_mul(size_of::<Section>())
             .filter(|n| *n <= meta.len() - table_start)
-            .ok_or(Error::header(
-                Reason::SectionRange,
-                0,
-                header.meta_bytes,
-                u64::from(header.section_count),
-            ))?;
+            .ok_or_else(|| {
+                Error::header(Reason::SectionRange, 0, header.meta_bytes, u64::from(header.section_count))
+            })?;
         let sections = Table::<Section> {
             bytes: meta.get(table_start..table_start + table_bytes).unwrap_or(&[]),
             count: header.section_count,
@@ -197,13 +196,15 @@ impl<'a> Program<'a> {
     /// The attribute bytes of a step.
     pub fn step_attrs(&self, id: u32, step: &Step) -> Result<&'a [u8], Error> {
         let start = step.attrs as usize;
-        self.attributes.get(start..).and_then(|b| b.get(..step.attr_bytes as usize)).ok_or(Error::at(
-            Reason::Id,
-            SectionId::Steps,
-            id,
-            self.attributes.len() as u64,
-            u64::from(step.attrs) + u64::from(step.attr_bytes),
-        ))
+        self.attributes.get(start..).and_then(|b| b.get(..step.attr_bytes as usize)).ok_or_else(|| {
+            Error::at(
+                Reason::Id,
+                SectionId::Steps,
+                id,
+                self.attributes.len() as u64,
+                u64::from(step.attrs) + u64::from(step.attr_bytes),
+            )
+        })
     }
 
     /// The input values of a step; `NONE` for absent ones.
@@ -305,13 +306,15 @@ pub fn checksum(meta: &[u8]) -> u32 {
 
 fn text_in(strings: &[u8], t: Text, section: SectionId) -> Result<&str, Error> {
     let bytes = strings.get(t.offset as usize..).and_then(|b| b.get(..t.length as usize));
-    bytes.and_then(|b| core::str::from_utf8(b).ok()).ok_or(Error::at(
-        Reason::Text,
-        section,
-        t.offset,
-        strings.len() as u64,
-        u64::from(t.offset) + u64::from(t.length),
-    ))
+    bytes.and_then(|b| core::str::from_utf8(b).ok()).ok_or_else(|| {
+        Error::at(
+            Reason::Text,
+            section,
+            t.offset,
+            strings.len() as u64,
+            u64::from(t.offset) + u64::from(t.length),
+        )
+    })
 }
 
 fn check_header(h: &Header, total_bytes: u64) -> Result<(), Error> {
@@ -335,7 +338,8 @@ fn check_header(h: &Header, total_bytes: u64) -> Result<(), Error> {
     if h.total_bytes != total_bytes {
         return fail(Reason::Truncated, h.total_bytes, total_bytes);
     }
-    if h.meta_bytes < h.header_bytes.into() || h.meta_bytes > h.total_bytes || !h.meta_bytes.is_multiple_of(8) {
+    if h.meta_bytes < h.header_bytes.into() || h.meta_bytes > h.total_bytes || !h.meta_bytes.is_multiple_of(8)
+    {
         return fail(Reason::SectionRange, h.total_bytes, h.meta_bytes);
     }
     Ok(())
