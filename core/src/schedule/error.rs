@@ -21,16 +21,11 @@ pub struct Error {
 
 impl Error {
     /// An error about record `index` of `section`.
-    // Not inlined: there are hundreds of refusals, and firmware pays for each copy.
-    #[cold]
-    #[inline(never)]
     pub const fn at(reason: Reason, section: SectionId, index: u32, expected: u64, found: u64) -> Error {
         Error { reason, section: Some(section), index, expected, found }
     }
 
     /// An error about the header or the section table.
-    #[cold]
-    #[inline(never)]
     pub const fn header(reason: Reason, index: u32, expected: u64, found: u64) -> Error {
         Error { reason, section: None, index, expected, found }
     }
