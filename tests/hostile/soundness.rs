@@ -4,7 +4,7 @@ use crate::harness::base;
 use crate::harness::choice::Seeded;
 use crate::harness::oracle::{Verdict, judge};
 use crate::harness::random::{Options, program};
-use crate::harness::{mutate, run::check_default};
+use crate::harness::{attack, mutate, run::check_default};
 use serinette_compiler::blob::Blob;
 
 const OPTIONS: Options = Options { ops: 14, live: 6, wave: 4, regions: true, depth: 3 };
@@ -58,4 +58,19 @@ fn accepted_plans_compute_the_same() {
 fn accepted_records_run() {
     let (accepted, v) = hunt(1000..1100, 100, mutate::records);
     assert!(accepted > 500, "too few mutated blobs are accepted to mean anything: {accepted} {v:?}");
+}
+
+#[test]
+fn attacks_on_regions_fail() {
+    let (mut accepted, mut refused) = (0, 0);
+    let options = Options { ops: 8, live: 5, wave: 2, regions: true, depth: 2 };
+    for seed in 0..250 {
+        let base = program(&mut Seeded(seed), options);
+        for round in 0..40 {
+            let mut blob = base.clone();
+            attack::regions(&mut blob, &mut Seeded(seed << 20 | round));
+            if judge(&blob).accepted { accepted += 1 } else { refused += 1 }
+        }
+    }
+    assert!(accepted > 100 && refused > 1000, "{accepted} accepted, {refused} refused");
 }

@@ -1,6 +1,7 @@
 //! Makes plans from lists of what each wave defines and kills.
 
 use super::build::{Build, PlanModel, WaveModel};
+use serinette_compiler::blob::Blob;
 use serinette_core::DType;
 use serinette_core::NONE;
 use serinette_core::schedule::record::*;
@@ -105,7 +106,7 @@ impl Draft {
             plan.waves[*wave].defs.push(slot);
             plan.waves[*wave].kills.push(slot);
         }
-        pack(build, &mut plan);
+        pack(blob, &mut plan);
         for (r, space) in
             [(role::STATE, space::STATE), (role::PARAM, space::PARAM), (role::DERIVED, space::DERIVED)]
         {
@@ -125,9 +126,27 @@ impl Draft {
     }
 }
 
+/// Packs a plan that was changed, so that every mistake about what is live lets two slots share addresses. Nothing
+/// happens where the records are too broken for that.
+pub fn repack(blob: &Blob, plan: &mut PlanModel) {
+    let slots = plan.slots.len();
+    let known = |ids: &[u32]| ids.iter().all(|s| (*s as usize) < slots);
+    let input = |v: &u32| plan.value_slots.get(*v as usize).is_some_and(|s| known(&[*s]));
+    let entries = blob.entries.iter().all(|e| {
+        let last = e.first_step.checked_add(e.steps).is_some();
+        let first = e.operands as usize;
+        let inputs = blob.operands.get(first..first.saturating_add(e.inputs as usize));
+        last && inputs.is_some_and(|i| i.iter().all(input))
+    });
+    let waves = plan.waves.iter().all(|w| known(&w.defs) && known(&w.kills) && w.steps < 1 << 16);
+    let sizes = plan.slots.iter().all(|s| s.2 < 1 << 32) && plan.align.is_power_of_two();
+    if entries && waves && sizes && !plan.arenas.is_empty() {
+        pack(blob, plan);
+    }
+}
+
 /// Gives the slots of the work arena addresses: first fit, in the order in which they become live.
-fn pack(build: &Build, plan: &mut PlanModel) {
-    let blob = &build.blob;
+fn pack(blob: &Blob, plan: &mut PlanModel) {
     let mut live: Vec<(u64, u64, u32)> = Vec::new();
     let align = u64::from(plan.align);
     let mut peak = 0;

@@ -1,6 +1,7 @@
 //! What the hostile tests and the fuzz targets share.
 #![allow(dead_code)] // each user takes a part
 
+pub mod attack;
 pub mod base;
 pub mod build;
 pub mod choice;

@@ -2,11 +2,13 @@
 
 use super::build::PlanModel;
 use super::choice::Choice;
+use super::draft::repack;
 use serinette_compiler::blob::Blob;
 use serinette_core::NONE;
 use serinette_core::schedule::record::*;
 
-/// Changes the first plan in a way that may keep it valid: addresses, slots, waves, lists. The program stays.
+/// Changes the first plan in a way that may keep it valid: addresses, slots, waves,
+/// lists; now and then an operand, too.
 pub fn plan(blob: &mut Blob, choice: &mut impl Choice) {
     let Some(mut model) = PlanModel::of(blob, 0) else { return };
     if model.waves.is_empty() || model.slots.is_empty() {
@@ -17,8 +19,49 @@ pub fn plan(blob: &mut Blob, choice: &mut impl Choice) {
         if choice.one_in(8) {
             change_in_place(blob, choice);
         }
+        if choice.one_in(4) {
+            reroute(blob, &mut model, choice);
+        }
+    }
+    if choice.one_in(2) {
+        repack(blob, &mut model);
     }
     model.replace(blob);
+}
+
+/// Lets an operand be another value of the same type and dimensions. Sometimes that value's slot then lives on, or
+/// the value takes over the slot of the old one.
+fn reroute(blob: &mut Blob, m: &mut PlanModel, choice: &mut impl Choice) {
+    if blob.steps.is_empty() {
+        return;
+    }
+    let step = blob.steps[choice.below(blob.steps.len())];
+    let count = usize::from(step.inputs) + usize::from(step.outputs);
+    let at = step.operands as usize + choice.below(count);
+    let Some(old) = blob.operands.get(at).copied().filter(|_| count > 0) else { return };
+    let dims = |v: &Value| blob.dims.get(v.dims as usize..).and_then(|d| d.get(..v.rank.into()));
+    let Some(value) = blob.values.get(old as usize) else { return };
+    let alike = |v: &Value| v.dtype == value.dtype && dims(v).is_some() && dims(v) == dims(value);
+    let all: Vec<u32> = (0u32..).zip(&blob.values).filter(|(_, v)| alike(v)).map(|(id, _)| id).collect();
+    let new = *choice.of(&all);
+    let slot_of =
+        |v: u32| blob.values.get(v as usize).and_then(|v| m.value_slots.get(v.root as usize)).copied();
+    let (a, b) = (slot_of(old), slot_of(new));
+    match choice.below(4) {
+        0 => {
+            if let (Some(a), Some(b)) = (a, b.filter(|b| *b != NONE)) {
+                let root = blob.values[old as usize].root as usize;
+                if a != NONE {
+                    m.value_slots[root] = b;
+                }
+            }
+        }
+        1 => {
+            m.waves.iter_mut().for_each(|w| w.kills.retain(|k| Some(*k) != b));
+            blob.operands[at] = new;
+        }
+        _ => blob.operands[at] = new,
+    }
 }
 
 fn change_plan(m: &mut PlanModel, choice: &mut impl Choice) {
@@ -100,7 +143,7 @@ fn move_event(m: &mut PlanModel, choice: &mut impl Choice, kill: bool) {
         return;
     }
     let from = *choice.of(&full);
-    let distance = 1 + choice.below(3);
+    let distance = 1 + choice.below(6);
     let to = if choice.one_in(2) {
         from.saturating_sub(distance)
     } else {

@@ -364,7 +364,7 @@ impl<C: Choice> Generator<'_, C> {
         self.d.wave(1, &[], &[]);
         self.depth += 1;
         self.locked.extend([before, after]);
-        let ops = 1 + self.choice.below(3);
+        let ops = 1 + self.choice.below(5);
         self.block(ops, trips);
         let Some(y) = self.readable() else { unreachable!("an input is always there") };
         // after = before + y in place, or relu(y) written over it.

@@ -1,5 +1,6 @@
 //! The bodies of the fuzz targets, so that a corpus can be replayed without a fuzzer.
 
+use super::attack;
 use super::base;
 use super::choice::{Bytes, Choice};
 use super::mutate;
@@ -49,7 +50,11 @@ pub fn verify_structured(data: &[u8]) {
 pub fn run_mutated(data: &[u8]) {
     let mut choice = Bytes(data);
     let mut blob = seed(&mut choice);
-    for _ in 0..1 + choice.below(3) {
+    // Attacks need a valid blob, so they come first.
+    if choice.one_in(4) {
+        attack::regions(&mut blob, &mut choice);
+    }
+    for _ in 0..choice.below(4) {
         mutate::any(&mut blob, &mut choice);
     }
     judge(&blob);
