@@ -1,0 +1,58 @@
+//! `serinette compile`.
+
+use super::tell;
+use crate::args::Compile;
+use crate::failure::Failure;
+use crate::{compile, facts, files, units};
+use serinette::{Model, Requirements};
+use std::io::Write;
+
+/// Compiles a model, checks the blob, writes it and says what it will need.
+pub fn run(args: &Compile) -> Result<(), Failure> {
+    if !args.model.exists() {
+        return Err(Failure::file(&args.model, "no such file"));
+    }
+    if !compile::is_onnx(&args.model)? {
+        return Err(Failure::file(&args.model, "expected an ONNX model, a file whose name ends in .onnx"));
+    }
+    let (bytes, notes) = compile::compile(&args.model, &args.compile)?;
+    tell(&notes);
+    // What is written has been opened once: verified, with a plan.
+    let model = Model::from_bytes(bytes)?;
+    let (f, needs) = facts::of(&model)?;
+    files::write_bytes(&args.output, model.bytes())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}: {}", args.output.display(), units::bytes(f.file_bytes))?;
+    print_needs(&mut out, &f, &needs)
+}
+
+/// What a model will need.
+pub fn print_needs(out: &mut dyn Write, f: &facts::Facts, needs: &Requirements) -> Result<(), Failure> {
+    let ratio = f.arena_bytes as f64 / f.arena_lower_bound_bytes.max(1) as f64;
+    writeln!(out, "  weights  {}", units::bytes(f.weight_bytes))?;
+    writeln!(
+        out,
+        "  arena    {}, {ratio:.3} of the lower bound {}",
+        units::bytes(f.arena_bytes),
+        units::count(f.arena_lower_bound_bytes)
+    )?;
+    for (name, bytes) in [("state", f.state_bytes), ("params", f.param_bytes), ("derived", f.derived_bytes)] {
+        if bytes > 0 || name == "state" {
+            writeln!(out, "  {name:<8} {}", units::bytes(bytes))?;
+        }
+    }
+    writeln!(out, "  outputs  {}", units::bytes(needs.outputs))?;
+    writeln!(out, "  steps    {} in {} waves", units::count(f.steps), units::count(f.waves))?;
+    writeln!(
+        out,
+        "  work     at most {} multiply-adds, {} moved",
+        units::count(f.macs),
+        units::bytes(f.bytes_moved)
+    )?;
+    for s in &f.symbols {
+        let multiple =
+            if s.multiple_of > 1 { format!(", a multiple of {}", s.multiple_of) } else { String::new() };
+        writeln!(out, "  size     {} from {} to {}{multiple}", s.name, s.low, s.high)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! The command line of Serinette. `docs/cli.md` describes commands, JSON and exit codes.
+
+mod args;
+mod commands;
+mod compile;
+mod device;
+mod entry;
+mod facts;
+mod failure;
+mod files;
+mod hint;
+mod input;
+mod output;
+mod sizes;
+mod tensor;
+mod units;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Help and version are no errors: clap knows the stream and the code. A closed stream changes nothing.
+            let _ = e.print();
+            return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = match &cli.command {
+        Command::Compile(a) => commands::compile::run(a),
+        Command::Run(a) => commands::run::run(a),
+        Command::Verify(a) => commands::verify::run(a),
+        Command::Inspect(a) => commands::inspect::run(a),
+        Command::Bench(a) => commands::bench::run(a),
+        Command::Devices(a) => commands::devices::run(a),
+        Command::Compare(a) => commands::compare::run(a),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("serinette: {}", e.message());
+            ExitCode::from(e.code())
+        }
+    }
+}
