@@ -83,8 +83,8 @@ fn write(numbers: &[f64], to: DType) -> Option<Vec<u8>> {
     Some(match to {
         DType::F32 => each(numbers, |x| (x as f32).to_le_bytes()),
         DType::F64 => each(numbers, f64::to_le_bytes),
-        DType::F16 => each(numbers, |x| half::f16::from_f64(x).to_le_bytes()),
-        DType::BF16 => each(numbers, |x| half::bf16::from_f64(x).to_le_bytes()),
+        DType::F16 => each(numbers, |x| half::f16::from_f32(to_odd(x)).to_le_bytes()),
+        DType::BF16 => each(numbers, |x| half::bf16::from_f32(to_odd(x)).to_le_bytes()),
         DType::I8 => each(numbers, |x| (x as i8).to_le_bytes()),
         DType::I16 => each(numbers, |x| (x as i16).to_le_bytes()),
         DType::I32 => each(numbers, |x| (x as i32).to_le_bytes()),
@@ -94,6 +94,19 @@ fn write(numbers: &[f64], to: DType) -> Option<Vec<u8>> {
         DType::Bool => each(numbers, |x| [u8::from(x != 0.0)]),
         DType::C64 | DType::C128 => return None,
     })
+}
+
+/// `x` in f32, rounded to odd: a number that f32 cannot hold becomes its neighbour with an odd last bit. Rounding
+/// that to a 16-bit float gives what rounding `x` itself would, because f32 has more than two bits to spare: the odd
+/// bit says that something was cut off, and no tie appears where there was none.
+fn to_odd(x: f64) -> f32 {
+    let nearest = x as f32;
+    if nearest.is_nan() || f64::from(nearest) == x {
+        return nearest;
+    }
+    // The magnitude grows with the bits, so the neighbour towards zero is one less.
+    let away = f64::from(nearest).abs() > x.abs();
+    f32::from_bits((nearest.to_bits() - u32::from(away)) | 1)
 }
 
 #[cfg(test)]
@@ -113,10 +126,18 @@ mod tests {
 
     #[test]
     fn narrowing_rounds_once_and_saturates() {
-        // Halfway between two f16 but for a bit that f32 cannot hold: by way of f32 it would round to even, down.
-        let x = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
-        let half = convert("x", &x.to_le_bytes(), DType::F64, DType::F16).unwrap().into_owned();
-        assert_eq!(half::f16::from_le_bytes(half.try_into().unwrap()).to_f64(), 1.0 + 2f64.powi(-10));
+        let half = |x: f64| {
+            let bytes = convert("x", &x.to_le_bytes(), DType::F64, DType::F16).unwrap().into_owned();
+            half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64()
+        };
+        // Halfway between two f16, and beside that by a bit that f32 cannot hold, which would round to even, down.
+        let (tie, bit, up) = (1.0 + 2f64.powi(-11), 2f64.powi(-40), 1.0 + 2f64.powi(-10));
+        assert_eq!((half(tie), half(tie + bit), half(tie - bit)), (1.0, up, 1.0));
+        assert_eq!((half(-tie), half(-tie - bit)), (-1.0, -up));
+        // A tie that goes up to even; the greatest; the least.
+        assert_eq!((half(2051.0), half(2051.0 - 1e-9), half(65_520.0)), (2052.0, 2050.0, f64::INFINITY));
+        assert_eq!((half(65_520.0 - 1e-9), half(1e300), half(-1e-300)), (65_504.0, f64::INFINITY, 0.0));
+        assert_eq!(half(2f64.powi(-25) + 2f64.powi(-60)), 2f64.powi(-24));
         let wild = [f32::NAN, f32::INFINITY, -1e30, -2.9];
         let i8s = convert("x", &f32_bytes(&wild), DType::F32, DType::I8).unwrap().into_owned();
         assert_eq!(bytemuck::cast_slice::<u8, i8>(&i8s), [0, 127, -128, -2]);
