@@ -250,6 +250,8 @@ pub enum Target {
 
 /// One command of a recording. Commands run in order; [`Command::Barrier`] makes the writes before it visible to
 /// the commands after it, and without one dispatches may overlap.
+// Nearly all commands are dispatches, so boxing them would cost more than it saves.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug)]
 pub enum Command {
     /// Copies from the recording's input staging memory (which `run` fills) into a buffer.
