@@ -43,6 +43,10 @@ fn reroute(blob: &mut Blob, m: &mut PlanModel, choice: &mut impl Choice) {
     let Some(value) = blob.values.get(old as usize) else { return };
     let alike = |v: &Value| v.dtype == value.dtype && dims(v).is_some() && dims(v) == dims(value);
     let all: Vec<u32> = (0u32..).zip(&blob.values).filter(|(_, v)| alike(v)).map(|(id, _)| id).collect();
+    // None at all where the dimensions themselves are broken.
+    if all.is_empty() {
+        return;
+    }
     let new = *choice.of(&all);
     let slot_of =
         |v: u32| blob.values.get(v as usize).and_then(|v| m.value_slots.get(v.root as usize)).copied();
@@ -50,7 +54,7 @@ fn reroute(blob: &mut Blob, m: &mut PlanModel, choice: &mut impl Choice) {
     match choice.below(4) {
         0 => {
             if let (Some(a), Some(b)) = (a, b.filter(|b| *b != NONE)) {
-                let root = blob.values[old as usize].root as usize;
+                let root = value.root as usize;
                 if a != NONE {
                     m.value_slots[root] = b;
                 }
