@@ -184,14 +184,14 @@ reasons! {
     NotListed = 47, "outer value written in a region that does not list it";
     /// In-place use that the op does not allow or that does not share a slot.
     InPlace = 48, "in-place use";
-    /// Slots that are live when an entry or region ends.
+    /// Slots that are live when the arm or body that defined them ends.
     Leak = 49, "slot still live at the end";
     /// More live slots than the header says, or than the caller has room for.
     MaxLive = 50, "live slots exceed the room for them";
     /// Work over the caller's limits.
     Limit = 51, "work exceeds the limits";
-    /// Derived values written outside `prepare`, not at all, or twice.
-    Derived = 52, "derived value not written once by a prepare entry";
+    /// Derived values written outside the prepare entry or not at all, or a prepare entry that is not the only one.
+    Derived = 52, "derived value not written by the one prepare entry";
     /// A symbol that is used outside its loop, or counts two.
     Counter = 53, "loop counter used outside its loop";
     /// A condition or trip count that is not a single element of its type.

@@ -108,7 +108,7 @@ pub enum SectionId {
     Entries = 10,
     /// [`WeightSection`] records.
     Weights = 11,
-    /// UTF-8 bytes of names.
+    /// UTF-8 bytes of names; UTF-8 as a whole, so that names may share bytes.
     Strings = 12,
     /// [`Plan`] records.
     Plans = 13,
@@ -130,7 +130,7 @@ pub enum SectionId {
     BlockFormats = 21,
     /// [`Hint`] records, ancillary.
     Hints = 32,
-    /// JSON text of the hints, ancillary.
+    /// JSON text of the hints, UTF-8 as a whole, ancillary.
     HintText = 33,
     /// [`SelfTest`] records, ancillary.
     SelfTests = 34,
@@ -413,7 +413,7 @@ pub struct Step {
     pub operands: u32,
     /// Op: first attribute byte, a multiple of 8.
     pub attrs: u32,
-    /// Op: attribute bytes.
+    /// Op: attribute bytes, at most 1,024.
     pub attr_bytes: u32,
     /// Op: byte `o` is 0, or 1 + the input whose slot output `o` takes over.
     pub in_place: [u8; 4],
@@ -588,7 +588,8 @@ pub struct Wave {
     pub first_step: u32,
     /// Steps, at least 1.
     pub steps: u32,
-    /// Slots that become live at its start: first and count in the slot lists of the plan.
+    /// Slots that become live at its start: first and count in the slot lists of the plan. The lists of a plan
+    /// follow one another without gaps, wave after wave, definitions before kills; an empty one stands at its place.
     pub defs: [u32; 2],
     /// Slots that die at its end.
     pub kills: [u32; 2],
