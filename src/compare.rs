@@ -76,7 +76,8 @@ fn differ(a: &Tap, b: &Tap, t: Tolerance) -> Option<(usize, f32, f32, usize)> {
     let floats = matches!(a.dtype, DType::F32 | DType::F16);
     if !floats {
         let size = a.dtype.size();
-        let unequal = || a.bytes.chunks(size).zip(b.bytes.chunks(size)).enumerate().filter(|(_, (x, y))| x != y);
+        let unequal =
+            || a.bytes.chunks(size).zip(b.bytes.chunks(size)).enumerate().filter(|(_, (x, y))| x != y);
         let (element, _) = unequal().next()?;
         let (x, y) = (view(a).unwrap_or_default(), view(b).unwrap_or_default());
         let at = |v: &[f32]| v.get(element).copied().unwrap_or(f32::NAN);
@@ -87,7 +88,9 @@ fn differ(a: &Tap, b: &Tap, t: Tolerance) -> Option<(usize, f32, f32, usize)> {
         if p.is_nan() || q.is_nan() {
             return p.is_nan() != q.is_nan();
         }
-        p != q && !((p - q).abs() <= t.absolute + t.relative * p.abs().max(q.abs()))
+        // An infinity is equal to itself and near nothing.
+        let finite = p.is_finite() && q.is_finite();
+        p != q && (!finite || (p - q).abs() > t.absolute + t.relative * p.abs().max(q.abs()))
     };
     let unequal = || x.iter().zip(&y).enumerate().filter(|(_, (p, q))| wrong(**p, **q));
     let (element, (p, q)) = unequal().next()?;

@@ -122,7 +122,9 @@ impl std::fmt::Display for Error {
         match self {
             Error::Io { path, source } => write!(f, "{}: {source}", path.display()),
             Error::Blob(e) => write!(f, "{e}"),
-            Error::Digest { what } => write!(f, "{what}: the contents do not have the digest that the file states"),
+            Error::Digest { what } => {
+                write!(f, "{what}: the contents do not have the digest that the file states")
+            }
             Error::NoKernel { missing } => write!(f, "no host kernel for: {}", missing.join("; ")),
             Error::Device(e) => write!(f, "{e}"),
             Error::NoDevice { wanted, reason } => write!(f, "no device '{wanted}': {reason}"),
@@ -134,7 +136,9 @@ impl std::fmt::Display for Error {
                     None => write!(f, "; there are: {}", known.join(", ")),
                 }
             }
-            Error::MissingInput { entry, input } => write!(f, "entry '{entry}': input '{input}' was not given"),
+            Error::MissingInput { entry, input } => {
+                write!(f, "entry '{entry}': input '{input}' was not given")
+            }
             Error::MissingParam { param } => write!(f, "param '{param}' was never set"),
             Error::ElementType { name, expected, found } => {
                 write!(f, "'{name}': expected elements of type {expected}, found {found}")

@@ -111,7 +111,10 @@ impl Model {
 
     /// Compiles an ONNX model in memory and opens it.
     #[cfg(feature = "compiler")]
-    pub fn from_onnx(path: impl AsRef<Path>, options: &crate::compile::CompileOptions) -> Result<Model, Error> {
+    pub fn from_onnx(
+        path: impl AsRef<Path>,
+        options: &crate::compile::CompileOptions,
+    ) -> Result<Model, Error> {
         Self::from_bytes(crate::compile::compile_file(path, options)?.bytes)
     }
 
@@ -119,10 +122,8 @@ impl Model {
     pub fn check_digests(&self) -> Result<(), Error> {
         let program = self.program();
         let mut copy = program.meta.to_vec();
-        let (crc, digest) = (
-            std::mem::offset_of!(record::Header, crc),
-            std::mem::offset_of!(record::Header, digest),
-        );
+        let (crc, digest) =
+            (std::mem::offset_of!(record::Header, crc), std::mem::offset_of!(record::Header, digest));
         for field in [crc..crc + 4, digest..digest + 32] {
             if let Some(f) = copy.get_mut(field) {
                 f.fill(0);
@@ -167,7 +168,9 @@ impl Model {
     pub fn plan_for(&self, parallel: bool) -> Result<(u32, &Plan), Error> {
         let program = self.program();
         let bytes = |p: &Plan| -> u64 {
-            (0..p.arenas[1]).filter_map(|i| program.arena(p, i).ok()).fold(0, |n, a| n.saturating_add(a.bytes))
+            (0..p.arenas[1])
+                .filter_map(|i| program.arena(p, i).ok())
+                .fold(0, |n, a| n.saturating_add(a.bytes))
         };
         let suits = |p: &Plan| parallel != (p.profile == record::profile::MCU);
         let best = program.plans.iter().min_by_key(|(id, p)| (parallel && !suits(p), bytes(p), *id));

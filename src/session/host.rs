@@ -10,6 +10,9 @@ use serinette_core::schedule::exec::MAX_ARENAS;
 use serinette_core::schedule::record::{SectionId, step_kind};
 use serinette_core::schedule::{self, Executor, Kernel, Memory, Progress, Reason};
 
+/// What is called between polls with the step that ran and the arenas.
+type Between<'a> = &'a mut dyn FnMut(u32, &[Buffer]) -> Result<(), Error>;
+
 pub(super) struct HostEngine {
     arenas: Vec<Buffer>,
     kernels: Vec<Kernel>,
@@ -25,7 +28,9 @@ impl HostEngine {
             let a = program.arena(plan, i)?;
             let align = crate::buffer::ALIGN as u64;
             if a.align > align {
-                return Err(schedule::Error::at(Reason::Alignment, SectionId::Arenas, i, align, a.align).into());
+                return Err(
+                    schedule::Error::at(Reason::Alignment, SectionId::Arenas, i, align, a.align).into()
+                );
             }
             let bytes = usize::try_from(a.bytes).ok().and_then(Buffer::new);
             arenas.push(bytes.ok_or(Error::Budget { budget: 0, needed: a.bytes })?);
@@ -64,12 +69,7 @@ impl HostEngine {
     }
 
     /// Runs an entry `steps` steps at a time and calls `between` after each poll.
-    fn walk(
-        &mut self,
-        run: &Run<'_>,
-        steps: u32,
-        between: &mut dyn FnMut(u32, &[Buffer]) -> Result<(), Error>,
-    ) -> Result<Option<u32>, Error> {
+    fn walk(&mut self, run: &Run<'_>, steps: u32, between: Between<'_>) -> Result<Option<u32>, Error> {
         let program = run.bindings.program();
         let mut executor = Executor::new(run.bindings, &self.kernels, run.entry)?;
         let mut few: [&[u8]; 16] = [&[]; 16];
@@ -126,7 +126,8 @@ impl Engine for HostEngine {
                 }
                 let value = bindings.value(v, &[])?;
                 if let Place::Arena { arena, offset } = value.place {
-                    let bytes = arenas.get(arena as usize).and_then(|a| a.bytes().get(offset..)?.get(..value.bytes));
+                    let bytes =
+                        arenas.get(arena as usize).and_then(|a| a.bytes().get(offset..)?.get(..value.bytes));
                     each(Tap {
                         step: at,
                         value: v,
@@ -144,14 +145,16 @@ impl Engine for HostEngine {
 
     fn write(&mut self, arena: u32, offset: usize, bytes: &[u8]) -> Result<(), Error> {
         let space = self.arenas.get_mut(arena as usize).and_then(|a| a.bytes_mut().get_mut(offset..));
-        let space = space.and_then(|s| s.get_mut(..bytes.len())).ok_or(out_of_range(arena, offset, bytes.len()))?;
+        let space =
+            space.and_then(|s| s.get_mut(..bytes.len())).ok_or(out_of_range(arena, offset, bytes.len()))?;
         space.copy_from_slice(bytes);
         Ok(())
     }
 
     fn read(&mut self, arena: u32, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let space = self.arenas.get(arena as usize).and_then(|a| a.bytes().get(offset..));
-        let space = space.and_then(|s| s.get(..bytes.len())).ok_or(out_of_range(arena, offset, bytes.len()))?;
+        let space =
+            space.and_then(|s| s.get(..bytes.len())).ok_or(out_of_range(arena, offset, bytes.len()))?;
         bytes.copy_from_slice(space);
         Ok(())
     }

@@ -336,7 +336,8 @@ impl Session {
         for v in program.entry_inputs(record)? {
             let Some((name, t)) = inputs.iter().find(|(n, _)| self.is_named(v, n)) else { continue };
             self.solve_one(record, v, name, t, solved)?;
-            let sources = program.symbols.iter().filter(|(_, s)| s.source == v && s.kind == symbol_kind::INPUT);
+            let sources =
+                program.symbols.iter().filter(|(_, s)| s.source == v && s.kind == symbol_kind::INPUT);
             for (symbol, _) in sources {
                 let number = match (t.dtype, t.bytes) {
                     (DType::I32, [a, b, c, d]) => i64::from(i32::from_le_bytes([*a, *b, *c, *d])),

@@ -81,10 +81,12 @@ impl Session {
     pub(super) fn named_value(&self, what: &'static str, wanted: u8, name: &str) -> Result<u32, Error> {
         let program = self.model.program();
         let of_role = || program.values.iter().filter(|(_, v)| v.role == wanted && v.view == view::NONE);
-        of_role().find(|(_, v)| program.text(v.name) == Ok(name)).map(|(id, _)| id).ok_or_else(|| Error::Name {
-            what,
-            name: name.into(),
-            known: of_role().map(|(id, _)| self.model.value_name(id)).collect(),
+        of_role().find(|(_, v)| program.text(v.name) == Ok(name)).map(|(id, _)| id).ok_or_else(|| {
+            Error::Name {
+                what,
+                name: name.into(),
+                known: of_role().map(|(id, _)| self.model.value_name(id)).collect(),
+            }
         })
     }
 

@@ -54,7 +54,8 @@ impl Layout {
 
     pub(super) fn arena_offset(&self, arena: u32, offset: usize) -> Result<u64, Error> {
         let base = self.arenas.get(arena as usize).copied();
-        let missing = schedule::Error::at(Reason::NotFound, SectionId::Arenas, arena, self.arenas.len() as u64, 0);
+        let missing =
+            schedule::Error::at(Reason::NotFound, SectionId::Arenas, arena, self.arenas.len() as u64, 0);
         Ok(base.ok_or(missing)? + offset as u64)
     }
 
@@ -68,7 +69,9 @@ impl Layout {
     pub(super) fn range(&self, v: &BoundValue) -> Result<Range, Error> {
         let (space, offset) = match v.place {
             Place::Arena { arena, offset } => (Space::Arena, self.arena_offset(arena, offset)?),
-            Place::Weights { section, offset } => (Space::Weights, self.weight_base(section)? + offset as u64),
+            Place::Weights { section, offset } => {
+                (Space::Weights, self.weight_base(section)? + offset as u64)
+            }
         };
         Ok(Range { space, offset, bytes: (v.bytes as u64).next_multiple_of(4) })
     }

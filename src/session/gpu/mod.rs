@@ -39,7 +39,8 @@ impl<S: Shell + 'static> GpuEngine<S> {
     pub(super) fn open(shell: S, model: &Model, plan: u32) -> Result<GpuEngine<S>, Error> {
         let layout = Layout::new(model, plan, shell.caps())?;
         let arena = shell.buffer(layout.arena_bytes.max(4), Usage::Storage)?;
-        let weights = if layout.weight_bytes == 0 { None } else { Some(shared_weights(&shell, model, &layout)?) };
+        let weights =
+            if layout.weight_bytes == 0 { None } else { Some(shared_weights(&shell, model, &layout)?) };
         let kernels = crate::host_kernels(model)?;
         Ok(GpuEngine { shell, layout, arena, weights, kernels, recorded: Vec::new() })
     }
@@ -54,7 +55,8 @@ impl<S: Shell + 'static> GpuEngine<S> {
     }
 
     fn make(&self, run: &Run<'_>, tapped: bool) -> Result<Recorded<S>, Error> {
-        let plan = record::Recorder::new(&run.bindings, &self.layout, &self.shell, tapped).entry(run.entry)?;
+        let plan =
+            record::Recorder::new(&run.bindings, &self.layout, &self.shell, tapped).entry(run.entry)?;
         Recorded::new(&self.shell, &self.arena, self.weights.as_deref(), plan)
     }
 
@@ -107,7 +109,11 @@ impl<S: Shell + 'static> Engine for GpuEngine<S> {
 }
 
 /// The model's weights on a device: uploaded by the first session, shared by the others.
-fn shared_weights<S: Shell + 'static>(shell: &S, model: &Model, layout: &Layout) -> Result<Arc<S::Buffer>, Error> {
+fn shared_weights<S: Shell + 'static>(
+    shell: &S,
+    model: &Model,
+    layout: &Layout,
+) -> Result<Arc<S::Buffer>, Error> {
     static SHARED: OnceLock<Mutex<SharedWeights>> = OnceLock::new();
     let shared = SHARED.get_or_init(Mutex::default);
     // A device is the same if it says so by the address of its limits, which its handles share.

@@ -83,9 +83,19 @@ pub(super) enum Item {
     Submit(Box<Segment>),
     Host(HostStep),
     /// The host reads the condition and takes an arm.
-    If { condition: usize, then: Vec<Item>, otherwise: Vec<Item> },
+    If {
+        condition: usize,
+        then: Vec<Item>,
+        otherwise: Vec<Item>,
+    },
     /// The host reads condition and trip count before every trip.
-    Loop { most: u64, trips: Option<usize>, condition: Option<usize>, check: Vec<Item>, bodies: Bodies },
+    Loop {
+        most: u64,
+        trips: Option<usize>,
+        condition: Option<usize>,
+        check: Vec<Item>,
+        bodies: Bodies,
+    },
 }
 
 /// The bodies of a loop that the host drives.
@@ -263,7 +273,14 @@ impl<'a, S: Shell> Recorder<'a, S> {
                 step_kind::LOOP => self.counted(step, s, gate)?,
                 code => {
                     let (expected, found) = (u64::from(step_kind::LOOP), u64::from(code));
-                    return Err(schedule::Error::at(Reason::Corrupt, SectionId::Steps, step, expected, found).into());
+                    return Err(schedule::Error::at(
+                        Reason::Corrupt,
+                        SectionId::Steps,
+                        step,
+                        expected,
+                        found,
+                    )
+                    .into());
                 }
             };
         }
@@ -475,7 +492,8 @@ impl<'a, S: Shell> Recorder<'a, S> {
         let program = *self.bindings.program();
         let condition = program.step_inputs(s)?.next().unwrap_or(NONE);
         let other = program.steps.get(s.link)?;
-        let (middle, end) = if other.kind == step_kind::ELSE { (s.link, other.link) } else { (s.link, s.link) };
+        let (middle, end) =
+            if other.kind == step_kind::ELSE { (s.link, other.link) } else { (s.link, s.link) };
         let second = (middle + 1).min(end);
         let count = self.dispatches(step + 1, end)?;
         let on_device = count.is_some_and(|n| n <= MAX_UNROLLED) && self.gates + 2 <= MAX_GATES;
@@ -555,7 +573,9 @@ impl<'a, S: Shell> Recorder<'a, S> {
         let fits = dispatches.is_some_and(|n| n <= MAX_UNROLLED);
         let fixed = condition == NONE && trips == NONE;
         let gates = if fixed { 0 } else { most };
-        if fits && (fixed || !self.tapped) && self.gates.saturating_add(gates) <= MAX_GATES
+        if fits
+            && (fixed || !self.tapped)
+            && self.gates.saturating_add(gates) <= MAX_GATES
             && (fixed || (trips == NONE || !self.known(trips)?))
         {
             let window = self.gate_window(&[condition, trips])?;
@@ -564,7 +584,8 @@ impl<'a, S: Shell> Recorder<'a, S> {
                 self.counters.push((s.counter, trip));
                 if !fixed {
                     let at = if condition == NONE { None } else { Some(self.offset(condition, &window)?) };
-                    let count = if trips == NONE { None } else { Some((self.offset(trips, &window)?, trip as u32)) };
+                    let count =
+                        if trips == NONE { None } else { Some((self.offset(trips, &window)?, trip as u32)) };
                     let opened = self.control.add(at, false, count, inner);
                     self.barrier();
                     self.push_gate(opened, window);
@@ -641,7 +662,12 @@ impl<'a, S: Shell> Recorder<'a, S> {
 }
 
 /// Puts gates and their records where they belong, now that all are known.
-fn resolve<S: Shell>(items: &mut [Item], gates: &[Gate], shell: &S, kernels: &mut Vec<u16>) -> Result<(), Error> {
+fn resolve<S: Shell>(
+    items: &mut [Item],
+    gates: &[Gate],
+    shell: &S,
+    kernels: &mut Vec<u16>,
+) -> Result<(), Error> {
     for item in items {
         match item {
             Item::Submit(segment) => {

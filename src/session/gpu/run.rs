@@ -21,7 +21,11 @@ struct Submission<R> {
 enum Action<R> {
     Submit(Submission<R>),
     Host(HostStep),
-    If { condition: usize, then: Vec<Action<R>>, otherwise: Vec<Action<R>> },
+    If {
+        condition: usize,
+        then: Vec<Action<R>>,
+        otherwise: Vec<Action<R>>,
+    },
     Loop {
         most: u64,
         trips: Option<usize>,
@@ -199,7 +203,8 @@ impl<S: Shell> Player<'_, '_, S> {
         let buffers = std::cell::RefCell::new(&mut *self.buffers);
         let write = &mut |staging: &mut [u8]| {
             for c in inputs {
-                let Some(to) = staging.get_mut(c.staging as usize..).and_then(|s| s.get_mut(..c.bytes)) else {
+                let Some(to) = staging.get_mut(c.staging as usize..).and_then(|s| s.get_mut(..c.bytes))
+                else {
                     continue;
                 };
                 match c.end {
@@ -243,7 +248,8 @@ impl<S: Shell> Player<'_, '_, S> {
     }
 
     fn host(&mut self, h: &HostStep) -> Result<(), Error> {
-        let corrupt = |expected: u64| schedule::Error::at(Reason::Corrupt, SectionId::Steps, h.step, expected, 0);
+        let corrupt =
+            |expected: u64| schedule::Error::at(Reason::Corrupt, SectionId::Steps, h.step, expected, 0);
         // Outputs are taken out of the list so that inputs can be borrowed beside them.
         let mut outputs: heapless::Vec<(usize, Buffer), MAX_OUTPUTS> = heapless::Vec::new();
         for (_, id) in &h.outputs {
@@ -281,9 +287,17 @@ impl<S: Shell> Player<'_, '_, S> {
             let scratch = self.scratch.bytes_mut().get_mut(..h.scratch).unwrap_or(&mut []);
             let expr = |e: u32| self.run.bindings.expr(e, &h.counters).ok();
             let bad = schedule::exec::call_in_place(
-                kernel, attrs, &inputs, h.in_place, &mut results, scratch, &expr,
+                kernel,
+                attrs,
+                &inputs,
+                h.in_place,
+                &mut results,
+                scratch,
+                &expr,
             )
-            .map_err(|e| schedule::Error::at(Reason::Kernel, SectionId::Steps, h.step, e.expected, e.found))?;
+            .map_err(|e| {
+                schedule::Error::at(Reason::Kernel, SectionId::Steps, h.step, e.expected, e.found)
+            })?;
             if bad {
                 self.fault = self.fault.max(h.step + 1);
             }
