@@ -18,16 +18,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let labels = idx(&format!("{directory}/t10k-labels-idx1-ubyte.gz"), 8)?;
 
     let model = Model::open(blob)?;
-    let (_, hint) = model.program().hints.iter().next().ok_or("the blob has no hints: compile it with --hint")?;
+    let (_, hint) =
+        model.program().hints.iter().next().ok_or("the blob has no hints: compile it with --hint")?;
     let hint: serde_json::Value = serde_json::from_str(model.program().hint(hint)?)?;
-    let number = |key: &str| hint[key][0].as_f64().ok_or(format!("the hint of the input has no number {key}"));
+    let number =
+        |key: &str| hint[key][0].as_f64().ok_or(format!("the hint of the input has no number {key}"));
     let (scale, mean) = (number("scale")? as f32, number("mean")? as f32);
 
     let mut session = model.session(&device, &SessionOptions::default())?;
     let mut right = 0;
     for (pixels, labels) in images.chunks(BATCH * PIXELS).zip(labels.chunks(BATCH)) {
         let input: Vec<f32> = pixels.iter().map(|p| (f32::from(*p) - mean) * scale).collect();
-        let outputs = session.run("main", &[("image", TensorView::f32(&[labels.len(), 1, 28, 28], &input))])?;
+        let outputs =
+            session.run("main", &[("image", TensorView::f32(&[labels.len(), 1, 28, 28], &input))])?;
         let rows = outputs.named("probabilities")?.view().to_f32().ok_or("probabilities are not numbers")?;
         for (row, label) in rows.chunks(10).zip(labels) {
             let best = (0..row.len()).max_by(|a, b| row[*a].total_cmp(&row[*b]));

@@ -8,7 +8,9 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [blob, picture] = &arguments[..] else { return Err("usage: checksum CLASSIFIER.srn PICTURE.png".into()) };
+    let [blob, picture] = &arguments[..] else {
+        return Err("usage: checksum CLASSIFIER.srn PICTURE.png".into());
+    };
     let model = Model::open(blob)?;
     let pixels = normalised(&model, picture)?;
     for info in Device::list() {
@@ -35,7 +37,8 @@ fn normalised(model: &Model, path: &str) -> Result<Vec<f32>, Box<dyn Error>> {
     let program = model.program();
     let (_, hint) = program.hints.iter().next().ok_or("the blob has no hints: compile it with --hint")?;
     let hint: serde_json::Value = serde_json::from_str(program.hint(hint)?)?;
-    let number = |key: &str| hint[key][0].as_f64().ok_or(format!("the hint of the input has no number {key}"));
+    let number =
+        |key: &str| hint[key][0].as_f64().ok_or(format!("the hint of the input has no number {key}"));
     let (scale, mean) = (number("scale")? as f32, number("mean")? as f32);
     let mut reader = png::Decoder::new(std::io::BufReader::new(std::fs::File::open(path)?)).read_info()?;
     let mut pixels = vec![0; reader.output_buffer_size().ok_or("picture too large")?];

@@ -36,5 +36,14 @@ pub fn ids(names: &[DeviceName]) -> Vec<String> {
 
 /// Opens one device.
 pub fn open(id: &str) -> Result<Opened, Failure> {
+    let kind = id.split(':').next().unwrap_or(id);
+    let missing = match kind {
+        "vulkan" => !cfg!(feature = "vulkan"),
+        "wgpu" => !cfg!(feature = "wgpu"),
+        _ => false,
+    };
+    if missing {
+        return Err(Failure::new(format!("'{id}': this program was built without the feature '{kind}'")));
+    }
     Ok(Opened { id: id.into(), device: Device::open(id)? })
 }

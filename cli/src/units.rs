@@ -24,7 +24,7 @@ pub fn count(n: u64) -> String {
 pub fn bytes(n: u64) -> String {
     let exact = format!("{} bytes", count(n));
     for (unit, size) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-        if n >= 10 * size {
+        if n >= size.max(10 << 10) {
             return format!("{exact} ({:.1} {unit})", n as f64 / size as f64);
         }
     }
@@ -40,6 +40,8 @@ mod tests {
         assert_eq!(count(0), "0");
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(bytes(999), "999 bytes");
+        assert_eq!(bytes(9000), "9 000 bytes");
+        assert_eq!(bytes(1 << 20), "1 048 576 bytes (1.0 MiB)");
         assert_eq!(bytes(15_680), "15 680 bytes (15.3 KiB)");
     }
 }

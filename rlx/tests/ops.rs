@@ -90,7 +90,8 @@ fn products_of_batches() {
     let (batch, m, k, n) = (3, 4, 11, 5);
     let x = random(4, batch * m * k);
     // A left without batch, one weight for all, a weight with batch axes of length 1, a weight for each.
-    let cases: [(&[usize], &[usize], &[usize], usize); 4] = [
+    type Case<'a> = (&'a [usize], &'a [usize], &'a [usize], usize);
+    let cases: [Case<'_>; 4] = [
         (&[batch, m, k], &[k, n], &[batch, m, n], 1),
         (&[batch, m, k], &[1, k, n], &[batch, m, n], 1),
         (&[batch * m, k], &[1, k, n], &[1, batch * m, n], 1),
@@ -233,7 +234,7 @@ fn outputs_keep_their_order_whatever_they_are() {
         compiled.set_param("w", &w);
         compiled.set_param("not needed", &[1.0; 9]);
         check(&mut compiled, &format!("{target:?}"), &[("never read", &[0.0; 4]), ("x", &x)], &expected, 0.0);
-        assert_eq!(compiled.run_read_outputs(&[("x", &x)], Some(&[2])), [w.clone()]);
+        assert_eq!(compiled.run_read_outputs(&[("x", &x)], Some(&[2])), std::slice::from_ref(&w));
         let raw = compiled.run_raw(&[("x", &x)]);
         assert_eq!(raw.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [6; 6]);
     }

@@ -166,7 +166,7 @@ mod tests {
     /// A file of version 1.0.
     fn file(header: &str, data: &[u8]) -> Vec<u8> {
         let mut text = header.to_string();
-        while (10 + text.len() + 1) % 64 != 0 {
+        while !(10 + text.len() + 1).is_multiple_of(64) {
             text.push(' ');
         }
         text.push('\n');
