@@ -487,7 +487,7 @@ pub struct WeightSection {
     pub reserved2: u64,
 }
 
-/// One memory plan, 88 bytes. Ranges index the plan tables.
+/// One memory plan, 80 bytes. Ranges index the plan tables.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct Plan {
