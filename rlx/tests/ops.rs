@@ -317,7 +317,7 @@ fn a_precision_policy_is_honoured() {
     let (w, x) = (mlp.weights(17), mlp.x(17));
     for (device, target) in devices() {
         let plain = || Session::new(device);
-        let policy = rlx_opt::rlx_compile::precision::PrecisionPolicy::AutoMixedConservative;
+        let policy = rlx_runtime::PrecisionPolicy::AutoMixedConservative;
         let [full, mixed] = [plain(), plain().with_policy(policy)].map(|session| {
             let mut compiled = session.compile(mlp.graph());
             w.set(&mut compiled);
