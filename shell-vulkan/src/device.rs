@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use ash::{ext, khr, vk};
@@ -11,6 +11,12 @@ use serinette_dispatch::ShellError;
 use crate::instance::{Instance, has_extension};
 use crate::memory::Buffer;
 use crate::physical::Physical;
+
+/// Held exclusively while a device is destroyed, shared while threads of this crate that call the driver may end.
+///
+/// NVIDIA's driver (580.159) hangs where these meet: a thread that ends holds a lock of the driver and wants that of
+/// the destruction, which waits for a worker thread of the driver, which wants the first lock in order to end.
+pub(crate) static TEARDOWN: RwLock<()> = RwLock::new(());
 
 /// A logical device with one queue. Everything made from it holds an `Arc` of it.
 pub(crate) struct Device {
@@ -229,6 +235,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
+        let _alone = TEARDOWN.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: every object of the device holds an `Arc` of it, so none is left; no work is pending, for whoever
         // submits waits for the end or leaks its objects and with them the device.
         unsafe { self.raw.destroy_device(None) };

@@ -1,7 +1,9 @@
 //! The Vulkan loader, the instance, and the messages of the validation layer.
 
 use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::{ext, khr, vk};
@@ -22,6 +24,13 @@ const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
 /// More messages than this are not kept: a fault in a loop must not eat the host's memory.
 const MAX_MESSAGES: usize = 1000;
+
+/// Whether an instance was left alive for the rest of the process: the first that is dropped.
+///
+/// Without a living instance the loader unloads the drivers, and some cannot bear being loaded again and again:
+/// NVIDIA's takes static thread-local storage each time, and after a dozen times there is none left ("no Vulkan
+/// driver").
+static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// Messages of the validation layer, oldest first. Clones are handles to the same log.
 #[derive(Clone, Debug, Default)]
@@ -56,9 +65,9 @@ pub(crate) struct Instance {
     pub raw: ash::Instance,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
     // Boxed so that the driver's pointer to it stays good when the instance moves.
-    log: Box<MessageLog>,
-    // Last: the functions of `raw` are code of this library.
-    _library: libloading::Library,
+    log: ManuallyDrop<Box<MessageLog>>,
+    /// The loader: the functions of `raw` are its code.
+    library: ManuallyDrop<libloading::Library>,
 }
 
 impl Instance {
@@ -66,7 +75,7 @@ impl Instance {
     pub fn open(loader: Option<&Path>, checks: Checks) -> Result<Self, ShellError> {
         let library = open_library(loader)?;
         // SAFETY: the symbol has had this signature since Vulkan 1.0. The pointer is used only through `entry` and
-        // what it makes, none of which outlives `library` (see the order of the fields).
+        // what it makes, none of which outlives `library` (see `drop`).
         let get_instance_proc_addr = unsafe {
             library
                 .get::<vk::PFN_vkGetInstanceProcAddr>(b"vkGetInstanceProcAddr\0")
@@ -129,7 +138,8 @@ impl Instance {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => ShellError::Unavailable("no Vulkan driver"),
             error => driver_error("vkCreateInstance", error, 0),
         })?;
-        let mut instance = Self { raw, messenger: None, log, _library: library };
+        let mut instance =
+            Self { raw, messenger: None, log: ManuallyDrop::new(log), library: ManuallyDrop::new(library) };
         if validation {
             let functions = ext::debug_utils::Instance::new(&entry, &instance.raw);
             let info = self::messenger_info(&instance.log);
@@ -143,7 +153,7 @@ impl Instance {
 
     /// A handle to the messages.
     pub fn messages(&self) -> MessageLog {
-        (*self.log).clone()
+        MessageLog::clone(&self.log)
     }
 }
 
@@ -153,8 +163,16 @@ impl Drop for Instance {
             // SAFETY: made by this instance, destroyed once.
             unsafe { functions.destroy_debug_utils_messenger(messenger, None) };
         }
+        if !KEPT.swap(true, Ordering::Relaxed) {
+            return;
+        }
         // SAFETY: whatever the instance made holds an `Arc` of it, so nothing is left; the library is still loaded.
         unsafe { self.raw.destroy_instance(None) };
+        // SAFETY: each dropped once, here, when the instance that refers to them is gone.
+        unsafe {
+            ManuallyDrop::drop(&mut self.log);
+            ManuallyDrop::drop(&mut self.library);
+        }
     }
 }
 

@@ -17,6 +17,9 @@
 //! the loader. So handles, buffers and recordings can be dropped in any order and on any thread, and several
 //! devices, or one device opened several times, live side by side in a process.
 //!
+//! One instance of a process, the first that is no longer needed, is left alive on purpose: it keeps the drivers
+//! loaded, which some need in order to be used again.
+//!
 //! # Who waits for whom
 //!
 //! A buffer carries a lock. A run holds the locks of the arena, control and indirect buffers exclusively and that
@@ -29,6 +32,12 @@
 //! After [`ShellError::Timeout`] the device may still use the recording and its buffers. They then refuse further
 //! work, and dropping the recording waits a little longer and otherwise leaks it, with its buffers and its
 //! device, instead of freeing memory under a running kernel.
+//!
+//! # Threads that end
+//!
+//! NVIDIA's driver (seen in 580.159) can hang where a thread that has called it ends at the moment in which another
+//! thread destroys a device. The shell keeps its own threads out of this; an application that closes devices while
+//! such threads of its own end should close them on one thread, after joining the others.
 //!
 //! # Devices
 //!

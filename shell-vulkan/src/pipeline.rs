@@ -10,7 +10,7 @@ use ash::vk;
 use serinette_dispatch::{KernelLibrary, KernelSource, ShellError};
 
 use crate::cache::{self, CachePolicy, Key};
-use crate::device::{Device, Owned};
+use crate::device::{Device, Owned, TEARDOWN};
 use crate::physical::PUSH_BYTES;
 
 /// Storage buffers of the kernel interface: bindings 0, 1 and 2.
@@ -145,13 +145,19 @@ impl Pipelines {
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        // Drivers hang where a thread that used them ends while another destroys a device (see `TEARDOWN`).
+        let no_teardown = TEARDOWN.read().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
-            for _ in 1..threads.min(MAX_THREADS).min(missing.len()) {
+            let helpers: Vec<_> = (1..threads.min(MAX_THREADS).min(missing.len()))
                 // Where no thread is to be had, this one does the work.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
-            }
+                .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
             work();
-        });
+            // The scope would wait for the work only, not for the end of the threads.
+            helpers.into_iter().try_for_each(std::thread::ScopedJoinHandle::join)
+        })
+        .map_err(|_| ShellError::Driver { call: "vkCreateComputePipelines", code: 0 })?;
+        drop(no_teardown);
         let made = missing.iter().filter(|&&(index, _)| self.pipelines[index].get().is_some()).count();
         stats.created += made as u32;
         stats.cache_hits += hits.into_inner() as u32;

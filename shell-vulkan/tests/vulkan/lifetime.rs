@@ -77,6 +77,16 @@ fn devices_side_by_side_are_dropped_in_any_order() {
 }
 
 #[test]
+fn a_device_is_opened_again_and_again() {
+    // Some drivers gave up after a dozen times.
+    for _ in 0..30 {
+        let gpu = Gpu::open();
+        let (_session, mut recording) = small(&gpu);
+        works(&gpu, &mut recording);
+    }
+}
+
+#[test]
 fn a_timeout_is_an_error_and_leaves_everything_safe() {
     let gpu = Gpu::open();
     let session = Session::new(&gpu, 16);

@@ -1,6 +1,9 @@
 //! The shell on a real driver (a software one will do), with the validation layer watching: each test fails on any
 //! message of the layer, and fails where there is no device.
 //!
+//! Where tests hang on NVIDIA's driver, run them with `--test-threads=1` (see "Threads that end" in the crate's
+//! documentation).
+//!
 //! `SERINETTE_VULKAN_NO_VALIDATION=1` runs the tests without the layer, for machines that lack it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
