@@ -270,6 +270,14 @@ impl ExecutableGraph for Executable {
         Some(self)
     }
 
+    /// What the last run did on the host because the device has no kernel for it; `None` if it did nothing there,
+    /// or before the first run.
+    fn wgpu_host_summary(&self) -> Option<String> {
+        let stats = self.session.as_ref()?.stats();
+        let text = || format!("{} host step(s), {} bytes copied", stats.host_steps, stats.host_bytes_copied);
+        (stats.host_steps > 0 && self.shared.target != Target::Host).then(text)
+    }
+
     /// Returns the memory on the device; the next run opens it again.
     fn release_scratch(&mut self) {
         self.session = None;

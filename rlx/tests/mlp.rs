@@ -27,6 +27,7 @@ fn runs_with_params_set_after_compile_and_set_again() {
             assert_eq!(y.len(), 1);
             mlp.check(&what, &y[0], &x, &first);
             assert_eq!(bits(&compiled.run(&[("x", &x)])[0]), bits(&y[0]), "{what}: two runs, other bits");
+            assert_eq!(compiled.host_execution_summary(), None, "{what}: steps on the host");
 
             second.set(&mut compiled);
             let x2 = mlp.x(8);
