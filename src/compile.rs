@@ -12,45 +12,72 @@
 //! # Ok(()) }
 //! ```
 
+mod self_test;
+
 use crate::error::Error;
 use std::path::Path;
 
-pub use serinette_compiler::onnx::{AxisSize, ImportOptions};
-pub use serinette_compiler::{CompileReport, Compiled, PlanReport, Profile};
+pub use self_test::{SelfTestCase, add_self_tests};
+pub use serinette_compiler::onnx::{AxisSize, Contents, EntryFile, ImportOptions, Tensor};
+pub use serinette_compiler::{CompileReport, Compiled, Packing, PlanReport, Profile};
 
 /// How to compile a model file.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// What the file does not say: bounds of open sizes, shapes, states, hints.
+    /// What the file does not say: bounds of open sizes, shapes, states, params, hints.
     pub import: ImportOptions,
     /// The plans that the blob shall hold, at least one.
     pub profiles: Vec<Profile>,
+    /// Which weights and params are prepared once rather than computed on in each run. `None`: none where every
+    /// profile is for microcontrollers, else all.
+    pub packing: Option<Packing>,
 }
 
 impl Default for CompileOptions {
     /// As the file says, with one desktop plan.
     fn default() -> CompileOptions {
-        CompileOptions { import: ImportOptions::default(), profiles: vec![Profile::desktop()] }
+        let (import, profiles) = (ImportOptions::default(), vec![Profile::desktop()]);
+        CompileOptions { import, profiles, packing: None }
     }
 }
 
-/// Compiles an ONNX file to the bytes of a blob.
+/// Compiles an ONNX file to the bytes of a blob, with the entry `main`.
 ///
 /// # Errors
 /// A file that cannot be read, and everything that the importer or the compiler refuses.
 pub fn compile_file(path: impl AsRef<Path>, options: &CompileOptions) -> Result<Compiled, Error> {
-    let path = path.as_ref();
-    let file = std::fs::read(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
-    compile_onnx(file, options)
+    compile_files(&[("main", path.as_ref())], options)
 }
 
-/// Compiles an ONNX model that lies in memory to the bytes of a blob.
+/// Compiles ONNX files to one blob: each becomes the entry of its name. Sizes, initialisers and states of equal names
+/// are shared.
+///
+/// # Errors
+/// As [`compile_file`], and names that mean different things in two files.
+pub fn compile_files(files: &[(&str, &Path)], options: &CompileOptions) -> Result<Compiled, Error> {
+    let read = |(name, path): &(&str, &Path)| {
+        let file = std::fs::read(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
+        // Tensors may have their data in files beside the model.
+        Ok(EntryFile::new(*name, file).in_folder(path.parent().unwrap_or(Path::new(""))))
+    };
+    compile_entries(&files.iter().map(read).collect::<Result<Vec<_>, Error>>()?, options)
+}
+
+/// Compiles an ONNX model that lies in memory to the bytes of a blob, with the entry `main`.
 ///
 /// # Errors
 /// Everything that the importer or the compiler refuses.
 pub fn compile_onnx(file: Vec<u8>, options: &CompileOptions) -> Result<Compiled, Error> {
-    let graph = serinette_compiler::onnx::import(file, &options.import)?;
-    let compile =
-        serinette_compiler::CompileOptions { profiles: options.profiles.clone(), ..Default::default() };
+    compile_entries(&[EntryFile::new("main", file)], options)
+}
+
+/// As [`compile_files`], of files in memory.
+///
+/// # Errors
+/// Everything that the importer or the compiler refuses.
+pub fn compile_entries(files: &[EntryFile], options: &CompileOptions) -> Result<Compiled, Error> {
+    let graph = serinette_compiler::onnx::import_entries(files, &options.import)?;
+    let (profiles, packing) = (options.profiles.clone(), options.packing.clone());
+    let compile = serinette_compiler::CompileOptions { profiles, packing, ..Default::default() };
     Ok(serinette_compiler::compile(graph, &compile)?)
 }

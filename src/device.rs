@@ -55,6 +55,10 @@ impl Device {
     }
 
     /// Every device that can be opened: Vulkan devices, wgpu devices, the host. Drivers that are missing give none.
+    #[cfg_attr(
+        not(any(feature = "vulkan", feature = "wgpu")),
+        expect(clippy::vec_init_then_push, reason = "the host is the last of what the features give")
+    )]
     pub fn list() -> Vec<DeviceInfo> {
         let mut all = Vec::new();
         #[cfg(feature = "vulkan")]

@@ -30,6 +30,11 @@ pub enum Error {
     },
     /// A device failed.
     Device(ShellError),
+    /// Only the host can do this.
+    HostOnly {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// There is no device of this description.
     NoDevice {
         /// What was asked for.
@@ -85,6 +90,13 @@ pub enum Error {
         /// Bytes given.
         found: usize,
     },
+    /// The threads asked for cannot be had.
+    Threads {
+        /// Threads asked for.
+        wanted: usize,
+        /// What the system says.
+        reason: String,
+    },
     /// Opening would take more memory than allowed.
     Budget {
         /// Bytes allowed.
@@ -112,6 +124,8 @@ pub enum Error {
     },
     /// Saved state of another program.
     OtherProgram,
+    /// A device does not give what a self-test of the blob expects.
+    SelfTest(Box<crate::self_test::Deviation>),
     /// Compilation failed.
     #[cfg(feature = "compiler")]
     Compile(serinette_compiler::Error),
@@ -127,6 +141,7 @@ impl std::fmt::Display for Error {
             }
             Error::NoKernel { missing } => write!(f, "no host kernel for: {}", missing.join("; ")),
             Error::Device(e) => write!(f, "{e}"),
+            Error::HostOnly { what } => write!(f, "{what}: only on the host"),
             Error::NoDevice { wanted, reason } => write!(f, "no device '{wanted}': {reason}"),
             Error::Name { what, name, known } => {
                 write!(f, "no {what} named '{name}'")?;
@@ -159,10 +174,12 @@ impl std::fmt::Display for Error {
                 }
                 f.write_str(": an index was out of range")
             }
+            Error::Threads { wanted, reason } => write!(f, "cannot start {wanted} threads: {reason}"),
             Error::Poisoned => f.write_str("an earlier run failed half-way; reset or restore the state"),
             Error::LongLoop { step, dispatches, limit } => {
                 write!(f, "loop at step {step}: {dispatches} dispatches when unrolled, the limit is {limit}")
             }
+            Error::SelfTest(d) => write!(f, "{d}"),
             Error::OtherProgram => f.write_str("the saved state belongs to another program"),
             #[cfg(feature = "compiler")]
             Error::Compile(e) => write!(f, "{e}"),

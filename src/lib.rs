@@ -32,6 +32,7 @@ pub mod kernels;
 mod map;
 mod model;
 mod requirements;
+pub mod self_test;
 mod session;
 mod tensor;
 
@@ -41,11 +42,13 @@ pub use model::{Model, OpenOptions};
 pub use requirements::Requirements;
 pub use serinette_core as core;
 pub use serinette_core::DType;
-pub use session::{Output, Outputs, RunStats, SavedState, Session, SessionOptions, Tap};
-pub use tensor::TensorView;
+pub use session::{Output, Outputs, RunStats, SavedState, Session, SessionOptions, StepTime, Tap};
+pub use tensor::{Tensor, TensorView};
 
-/// The host kernels of a program, by signature.
-fn host_kernels(model: &Model) -> Result<Vec<serinette_core::schedule::Kernel>, Error> {
-    serinette_host_kernels::registry::table(model.program())
-        .map_err(|e| Error::NoKernel { missing: vec![e.to_string()] })
+/// The host kernels of a program, by signature: the fast ones, or the reference where the same bits are wanted on every
+/// processor.
+fn host_kernels(model: &Model, deterministic: bool) -> Result<Vec<serinette_core::schedule::Kernel>, Error> {
+    use serinette_host_kernels::{fast, registry};
+    let table = if deterministic { registry::table } else { fast::table };
+    table(model.program()).map_err(|e| Error::NoKernel { missing: vec![e.to_string()] })
 }

@@ -49,6 +49,8 @@ pub struct Model(Arc<Inner>);
 struct Inner {
     parsed: Parsed,
     report: Report,
+    /// Which weight sections hold values; the others hold vectors of self-tests.
+    of_values: Vec<bool>,
 }
 
 /// What a blob may ask for before it is refused.
@@ -106,7 +108,13 @@ impl Model {
         let mut live = vec![Live::default(); max_live as usize];
         let mut exprs = vec![0; program.exprs.len()];
         let report = schedule::verify(program, op::ALL, &options.limits, &mut live, &mut exprs)?;
-        Ok(Model(Arc::new(Inner { parsed, report })))
+        let mut of_values = vec![false; program.weights.len()];
+        for (_, v) in program.values.iter() {
+            if let Some(used) = of_values.get_mut(v.section as usize) {
+                *used = true;
+            }
+        }
+        Ok(Model(Arc::new(Inner { parsed, report, of_values })))
     }
 
     /// Compiles an ONNX model in memory and opens it.
@@ -163,25 +171,68 @@ impl Model {
         self.bytes().get(start..).and_then(|b| b.get(..len)).unwrap_or(&[])
     }
 
-    /// The plan for a device: of those whose profile suits it, the one with the smallest arenas; any plan rather
-    /// than none.
-    pub fn plan_for(&self, parallel: bool) -> Result<(u32, &Plan), Error> {
+    /// Whether a weight section holds values of the program, so that devices need it.
+    pub(crate) fn holds_values(&self, section: u32) -> bool {
+        self.0.of_values.get(section as usize).copied().unwrap_or(false)
+    }
+
+    /// The plan for a device: of those that admit the sizes (those not named, at all their values) and whose profile
+    /// suits it, the one with the smallest arenas; any plan rather than none.
+    ///
+    /// # Errors
+    /// A blob without plans, and names that no size has.
+    pub fn plan_for(&self, parallel: bool, sizes: &[(&str, u64)]) -> Result<(u32, &Plan), Error> {
         let program = self.program();
+        let mut wanted: Vec<(u64, u64)> = program.symbols.iter().map(|(_, s)| (s.low, s.high)).collect();
+        for (name, value) in sizes {
+            let id = self.size_named(name)?;
+            if let Some(w) = wanted.get_mut(id as usize) {
+                *w = (*value, *value);
+            }
+        }
         let bytes = |p: &Plan| -> u64 {
             (0..p.arenas[1])
                 .filter_map(|i| program.arena(p, i).ok())
                 .fold(0, |n, a| n.saturating_add(a.bytes))
         };
+        let admits = |p: &Plan| {
+            let bounds = program.bounds.range(p.bounds[0], p.bounds[1]);
+            bounds.is_ok_and(|mut b| {
+                b.by_ref().zip(&wanted).all(|((_, b), (low, high))| b.low <= *low && *high <= b.high)
+            })
+        };
         let suits = |p: &Plan| parallel != (p.profile == record::profile::MCU);
-        let best = program.plans.iter().min_by_key(|(id, p)| (parallel && !suits(p), bytes(p), *id));
+        let best =
+            program.plans.iter().min_by_key(|(id, p)| (!admits(p), parallel && !suits(p), bytes(p), *id));
         best.ok_or_else(|| {
             schedule::Error::at(schedule::Reason::NotFound, record::SectionId::Plans, 0, 1, 0).into()
         })
     }
 
+    /// The symbol of a size that callers give.
+    pub(crate) fn size_named(&self, name: &str) -> Result<u32, Error> {
+        let program = self.program();
+        let sizes = || program.symbols.iter().filter(|(_, s)| s.kind == record::symbol_kind::INPUT);
+        let found = sizes().find(|(_, s)| program.text(s.name) == Ok(name)).map(|(id, _)| id);
+        found.ok_or_else(|| Error::Name {
+            what: "dimension",
+            name: name.into(),
+            known: sizes().filter_map(|(_, s)| program.text(s.name).ok()).map(String::from).collect(),
+        })
+    }
+
     /// What a session on a device will need, before anything is allocated.
     pub fn requirements(&self, device: &crate::Device) -> Result<Requirements, Error> {
-        Requirements::of(self, device)
+        self.requirements_for(device, &[])
+    }
+
+    /// As [`requirements`](Self::requirements), of a session that keeps to certain sizes.
+    pub fn requirements_for(
+        &self,
+        device: &crate::Device,
+        sizes: &[(&str, u64)],
+    ) -> Result<Requirements, Error> {
+        Requirements::of(self, device, sizes)
     }
 
     /// The name of a step in the source model, if the blob kept it.

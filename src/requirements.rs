@@ -24,6 +24,8 @@ pub struct Requirements {
     pub weights: u64,
     /// Host-visible staging memory of one recording of the largest entry: its inputs and outputs.
     pub staging: u64,
+    /// Memory in which a thread of the host kernels packs operands.
+    pub workspace: u64,
     /// Copies of outputs that the session keeps for the caller.
     pub outputs: u64,
     /// Distinct (op, element types) pairs: at least as many pipelines on a device.
@@ -35,15 +37,16 @@ pub struct Requirements {
 }
 
 impl Requirements {
-    pub(crate) fn of(model: &Model, device: &Device) -> Result<Requirements, Error> {
+    pub(crate) fn of(model: &Model, device: &Device, sizes: &[(&str, u64)]) -> Result<Requirements, Error> {
         let program = model.program();
-        let (plan_id, plan) = model.plan_for(device.parallel())?;
+        let (plan_id, plan) = model.plan_for(device.parallel(), sizes)?;
         let mut r = Requirements {
             plan: plan_id,
             arena_lower_bound: plan.lower_bound,
             signatures: program.signatures.len() as u32,
             macs: model.report().macs,
             bytes_moved: model.report().bytes,
+            workspace: serinette_host_kernels::fast::WORKSPACE_BYTES as u64,
             ..Default::default()
         };
         for i in 0..plan.arenas[1] {
@@ -56,7 +59,8 @@ impl Requirements {
             };
             *sum = sum.saturating_add(a.bytes);
         }
-        r.weights = program.weights.iter().fold(0, |n, (_, w)| n.saturating_add(w.bytes));
+        let weights = program.weights.iter().filter(|(id, _)| model.holds_values(*id));
+        r.weights = weights.fold(0, |n, (_, w)| n.saturating_add(w.bytes));
         for (_, e) in program.entries.iter() {
             let size = |v: u32| -> Result<u64, Error> {
                 let value = program.values.get(v)?;

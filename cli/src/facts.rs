@@ -51,6 +51,8 @@ pub struct Facts {
     pub ops: Vec<OpFacts>,
     /// Plans.
     pub plans: Vec<PlanFacts>,
+    /// Self-tests that the blob holds.
+    pub self_tests: u32,
     /// Free texts in the blob.
     pub metadata: BTreeMap<String, String>,
 }
@@ -154,6 +156,7 @@ pub fn of(model: &Model) -> Result<(Facts, Requirements), Failure> {
         symbols: symbols(model)?,
         ops: ops(model)?,
         plans: plans(model)?,
+        self_tests: model.self_tests(),
         metadata: BTreeMap::new(),
     };
     for (_, e) in program.entries.iter() {

@@ -11,6 +11,8 @@ mod files;
 mod hint;
 mod input;
 mod output;
+mod profile;
+mod self_test;
 mod sizes;
 mod tensor;
 mod units;

@@ -76,6 +76,14 @@ impl<'a> Sizes<'a> {
         }
     }
 
+    /// The sizes that are decided, by name.
+    pub fn known(&self) -> Result<Vec<(String, u64)>, Failure> {
+        let symbols = self.model.program().symbols.iter().zip(&self.symbols);
+        let open = symbols.filter(|((_, s), _)| s.kind == symbol_kind::INPUT);
+        let decided = open.filter_map(|((_, s), value)| Some((s, (*value)?)));
+        decided.map(|(s, v)| Ok((self.model.program().text(s.name)?.to_string(), v))).collect()
+    }
+
     /// The dimensions of a value; symbols that nothing decides count as low as they can be.
     pub fn dims(&self, value: u32) -> Result<Vec<Axis>, Failure> {
         let program = self.model.program();

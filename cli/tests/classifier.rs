@@ -180,8 +180,9 @@ fn times_of_a_device() {
     assert!(ms("first_result_ms") > 0.0 && ms("verify_ms") > 0.0 && ms("verify_ms") < ms("first_result_ms"));
     assert!(b["peak_rss_bytes"].is_null() || b["peak_rss_bytes"].as_u64().unwrap() > 100_000);
     assert_eq!((&b["runs"], &b["device"]), (&20.into(), &"host".into()));
-    let more = say(&format!("bench {srn} --device host --runs 3 --threads 2"));
-    assert!(more.code == 0 && more.err.contains("--threads 2 changes nothing"), "{}", more.err);
+    assert_eq!(b["threads"], 1);
+    let more = say(&format!("bench {srn} --device host --runs 3 --threads 2 --json"));
+    assert!(more.code == 0 && more.json()["threads"] == 2, "{}", more.err);
 }
 
 #[test]

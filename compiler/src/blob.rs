@@ -3,6 +3,8 @@
 //! This is the lowest layer of the compiler: it knows the layout of the file and nothing about graphs. Tests use
 //! it to write blobs that no compiler would.
 
+mod read;
+
 use bytemuck::{Pod, bytes_of};
 use serinette_core::schedule::program::checksum;
 use serinette_core::schedule::record::*;
@@ -191,11 +193,20 @@ pub fn digest(meta: &[u8]) -> [u8; 32] {
     Sha256::digest(&copy).into()
 }
 
+/// The bytes at an address that records need; zeros behind them up to a whole word.
+pub(crate) fn aligned(bytes: &[u8]) -> Vec<u64> {
+    let mut words = vec![0u64; bytes.len().div_ceil(8)];
+    if let Some(space) = bytemuck::cast_slice_mut::<u64, u8>(&mut words).get_mut(..bytes.len()) {
+        space.copy_from_slice(bytes);
+    }
+    words
+}
+
 fn intern(pool: &mut Vec<u8>, bytes: &[u8]) -> Text {
     if bytes.is_empty() {
         return Text::default();
     }
-    let found = pool.windows(bytes.len()).position(|w| w == bytes);
+    let found = memchr::memmem::find(pool, bytes);
     let offset = found.unwrap_or_else(|| {
         pool.extend_from_slice(bytes);
         pool.len() - bytes.len()

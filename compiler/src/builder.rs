@@ -22,6 +22,7 @@
 mod ops;
 mod regions;
 
+pub(crate) use regions::OpenLoop;
 pub use regions::{LoopSpec, Trips};
 
 use crate::data::Data;
@@ -31,7 +32,7 @@ use crate::graph::{Block, Entry, Graph, Node, NodeKind, Source, Tensor, Value};
 use serinette_core::op::{OpDescriptor, ShapeArgs};
 use serinette_core::shape::{Dim, DimAlgebra, Dims};
 use serinette_core::{DType, MAX_OUTPUTS, MAX_RANK};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// A dimension as callers write it: a number or an expression of the builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,7 +285,7 @@ impl GraphBuilder {
         Ok(())
     }
 
-    /// Says what a state holds after the entry has run. Reads in the entry see the old contents.
+    /// Says what a state or param holds after the entry has run. Reads in the entry see the old contents.
     pub fn update(&mut self, state: Value, new: Value) -> Result<(), Error> {
         let at = self.graph.label(state);
         self.visible(&at, new)?;
@@ -292,10 +293,10 @@ impl GraphBuilder {
         else {
             return Err(Error::Scope { at: at.clone(), value: at });
         };
-        if s.source != Source::State || s.dtype != n.dtype {
+        if !matches!(s.source, Source::State | Source::Param(_)) || s.dtype != n.dtype {
             return Err(Error::types(
                 &at,
-                format!("a state of {}", n.dtype),
+                format!("a state or param of {}", n.dtype),
                 format!("{:?} of {}", s.source, s.dtype),
             ));
         }
@@ -303,7 +304,7 @@ impl GraphBuilder {
         self.same_shape(&at, &old, &new_dims)?;
         let entry = self.open_entry(&at)?;
         if entry.prepare || entry.updates.iter().any(|(s, _)| *s == state) {
-            return Err(Error::name(&at, "state updated twice, or in a prepare entry", &at));
+            return Err(Error::name(&at, "state or param updated twice, or in a prepare entry", &at));
         }
         entry.updates.push((state, new));
         Ok(())
@@ -409,7 +410,8 @@ impl GraphBuilder {
         self.single(name, op, attrs, &inputs, &[], None)
     }
 
-    fn single<A: serinette_core::op::Attributes>(
+    /// [`op_with`](Self::op_with) for one output.
+    pub(crate) fn single<A: serinette_core::op::Attributes>(
         &mut self,
         name: &str,
         op: &'static OpDescriptor,
@@ -420,6 +422,18 @@ impl GraphBuilder {
     ) -> Result<Value, Error> {
         let outputs = self.op_with(name, op, attrs, inputs, dtypes, declared)?;
         outputs.first().copied().ok_or(Error::count(name, "outputs", 1, 0))
+    }
+
+    /// How many nodes the open block has.
+    pub(crate) fn nodes_open(&self) -> usize {
+        self.frames.last().map_or(0, |f| f.block.nodes.len())
+    }
+
+    /// Computes the nodes that the open block got since it had `before`: `None` where one of them cannot be computed now.
+    /// The nodes stay.
+    pub(crate) fn evaluate_since(&self, before: usize) -> Option<HashMap<Value, Data>> {
+        let nodes = self.frames.last()?.block.nodes.get(before..)?;
+        crate::passes::fold::evaluate_all(&self.graph, nodes)
     }
 
     /// The finished graph.
@@ -465,7 +479,8 @@ pub(crate) fn infer(
     }
     let mut out = [Dims::SCALAR; MAX_OUTPUTS];
     if let Some(d) = declared {
-        out[0] = Dims::new(d).map_err(|e| Error::shape(at, e))?;
+        // An op with several results of declared dimensions gives them the same ones, or works the others out.
+        out.fill(Dims::new(d).map_err(|e| Error::shape(at, e))?);
     } else if op.declared_output {
         return Err(Error::count(at, "declared output dimensions", 1, 0));
     }

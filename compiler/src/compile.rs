@@ -1,16 +1,17 @@
 //! From a graph to the bytes of a blob, with plans.
 
-use crate::blob::Blob;
+use crate::blob::{Blob, aligned};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::lower::lower;
 use crate::passes;
+use crate::passes::pack::Packing;
 use bytemuck::Zeroable;
 use serinette_core::op::{self, ScratchClass};
 use serinette_core::plan::{
     FirstRecords, Options, Output, Planned, StepInfo, Unit, Workspace, offsets, plan, required,
 };
-use serinette_core::schedule::record::{Arena, Bound, Slot, Wave, profile, space, symbol_kind};
+use serinette_core::schedule::record::{Arena, Bound, Slot, Symbol, Wave, profile, space, symbol_kind};
 use serinette_core::schedule::verify::Live;
 use serinette_core::schedule::{self, Limits, Program, verify};
 use std::collections::BTreeMap;
@@ -57,12 +58,15 @@ pub struct CompileOptions {
     /// Scratch memory that steps are given. `None`: the least where every profile is for microcontrollers, else what
     /// the fastest kernels want.
     pub scratch: Option<ScratchClass>,
+    /// Which weights and params are prepared once rather than computed on in each run. `None`: none where every
+    /// profile is for microcontrollers, whose memory is scarcer than their time, else all.
+    pub packing: Option<Packing>,
 }
 
 impl Default for CompileOptions {
     /// One desktop plan.
     fn default() -> Self {
-        CompileOptions { profiles: vec![Profile::desktop()], scratch: None }
+        CompileOptions { profiles: vec![Profile::desktop()], scratch: None, packing: None }
     }
 }
 
@@ -112,8 +116,9 @@ pub struct Compiled {
 /// Compiles a graph: passes, records, plans, and a check of the result by the verifier. The same graph gives the
 /// same bytes.
 pub fn compile(mut graph: Graph, options: &CompileOptions) -> Result<Compiled, Error> {
-    passes::run(&mut graph)?;
     let small = options.profiles.iter().all(|p| p.options.profile == profile::MCU);
+    let usual = if small { Packing::Never } else { Packing::Always };
+    passes::run(&mut graph, options.packing.as_ref().unwrap_or(&usual))?;
     let scratch = options.scratch.unwrap_or(if small { ScratchClass::Small } else { ScratchClass::Fast });
     let mut blob = lower(&graph, scratch)?;
     let mut plans = Vec::new();
@@ -132,15 +137,6 @@ pub fn compile(mut graph: Graph, options: &CompileOptions) -> Result<Compiled, E
     Ok(Compiled { bytes, report })
 }
 
-/// The bytes at an address that records need.
-fn aligned(bytes: &[u8]) -> Vec<u64> {
-    let mut words = vec![0u64; bytes.len().div_ceil(8)];
-    if let Some(space) = bytemuck::cast_slice_mut::<u64, u8>(&mut words).get_mut(..bytes.len()) {
-        space.copy_from_slice(bytes);
-    }
-    words
-}
-
 /// A compiler that writes what the verifier refuses has an error: better found here than at a load.
 fn check(bytes: &[u8], blob: &Blob) -> Result<schedule::Report, Error> {
     let words = aligned(bytes);
@@ -154,8 +150,10 @@ fn check(bytes: &[u8], blob: &Blob) -> Result<schedule::Report, Error> {
 fn add_plan(blob: &mut Blob, p: &Profile) -> Result<PlanReport, Error> {
     let mut bounds = Vec::new();
     let names: Vec<String> = blob.symbols.iter().map(|s| text(blob, s.name)).collect();
-    if let Some(name) = p.bounds.keys().find(|n| !names.contains(n)) {
-        return Err(Error::name(&p.name, "no size of this name to bound", name));
+    let open = |(s, _): &(&Symbol, &String)| s.kind != symbol_kind::COUNTER;
+    let open: Vec<String> = blob.symbols.iter().zip(&names).filter(open).map(|(_, n)| n.clone()).collect();
+    if let Some(name) = p.bounds.keys().find(|n| !open.contains(n)) {
+        return Err(Error::unknown("size", name, open));
     }
     for (s, name) in blob.symbols.iter().zip(&names) {
         let wanted = p.bounds.get(name).copied().filter(|_| s.kind != symbol_kind::COUNTER);

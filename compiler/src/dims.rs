@@ -359,6 +359,39 @@ impl DimAlgebra for DimTable {
 }
 
 impl DimTable {
+    /// `a / b` where the factors of `b` are among those of `a`, so that nothing is left over.
+    pub(crate) fn quotient(&mut self, a: Dim, b: Dim) -> Option<Dim> {
+        let ((x, mut bases), (y, divisors)) = (self.factors(a).ok()?, self.factors(b).ok()?);
+        if y == 0 || x % y != 0 {
+            return None;
+        }
+        for d in divisors {
+            let at = bases.iter().position(|base| *base == d)?;
+            bases.remove(at);
+        }
+        let start = self.number(x / y);
+        bases.into_iter().try_fold(start, |n, base| self.mul(n, Dim(u64::from(base))).ok())
+    }
+
+    /// `a − b` where the terms of `b` are among those of `a` and the rest is not negative.
+    pub(crate) fn difference(&mut self, a: Dim, b: Dim) -> Option<Dim> {
+        let (mut form, other) = (self.linear(a).ok()?, self.linear(b).ok()?);
+        for (base, times) in other.terms {
+            let left = form.terms.get_mut(&base)?;
+            *left = left.checked_sub(times)?;
+        }
+        form.constant = form.constant.checked_sub(other.constant)?;
+        // What is left must be at least what is taken from it for any sizes within the bounds.
+        let least = form.terms.iter().try_fold(0i128, |sum, (base, times)| {
+            let low = self.need(Dim(u64::from(*base))).ok()?.low;
+            sum.checked_add(i128::from(low) * i128::from(*times))
+        })?;
+        if least.checked_add(form.constant)? < 0 {
+            return None;
+        }
+        self.build(&form).ok()
+    }
+
     /// Whether `a ≤ b` follows from the linear forms: every term of `a` occurs at least as often in `b`.
     fn always_at_most(&self, a: Dim, b: Dim) -> Result<bool, ShapeError> {
         let (x, y) = (self.linear(a)?, self.linear(b)?);

@@ -69,6 +69,26 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// A name that nothing has.
+    Unknown {
+        /// What was looked for: `size`, `input`, …
+        what: &'static str,
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// Two graphs that shall share a name mean different things by it.
+    Conflict {
+        /// What the name stands for: `weight`, `state`, …
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// What it was first.
+        first: String,
+        /// What it was then.
+        second: String,
+    },
     /// A value that is not visible where it is used: made in another entry or inside a closed region.
     Scope {
         /// Node.
@@ -99,6 +119,9 @@ impl Error {
     pub(crate) fn name(at: &str, what: &'static str, name: &str) -> Error {
         Error::Name { at: at.into(), what, name: name.into() }
     }
+    pub(crate) fn unknown(what: &'static str, name: &str, known: Vec<String>) -> Error {
+        Error::Unknown { what, name: name.into(), known }
+    }
     pub(crate) fn malformed(at: &str, what: impl Into<String>) -> Error {
         Error::Malformed { at: at.into(), what: what.into() }
     }
@@ -123,6 +146,17 @@ impl fmt::Display for Error {
                 write!(f, "{at}: {what}: expected {expected}, found {found}")
             }
             Error::Name { at, what, name } => write!(f, "{at}: {what}: {name:?}"),
+            Error::Unknown { what, name, known } => {
+                write!(f, "no {what} named '{name}'")?;
+                match closest(name, known) {
+                    Some(c) => write!(f, "; did you mean '{c}'?"),
+                    None if known.is_empty() => write!(f, "; there are none"),
+                    None => write!(f, "; there are: {}", known.join(", ")),
+                }
+            }
+            Error::Conflict { what, name, first, second } => {
+                write!(f, "{what} '{name}' is two things: {first}, and {second}")
+            }
             Error::Scope { at, value } => write!(f, "{at}: value {value:?} is not visible here"),
             Error::Malformed { at, what } => write!(f, "{at}: {what}"),
             Error::Unsupported(nodes) => {
@@ -143,4 +177,10 @@ impl std::error::Error for Error {
             _ => None,
         }
     }
+}
+
+/// The known name that is nearest to a misspelt one, if any is near.
+fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
+    let scored = known.iter().map(|k| (strsim::jaro_winkler(name, k), k));
+    scored.filter(|(s, _)| *s > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, k)| k.as_str())
 }

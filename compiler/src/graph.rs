@@ -148,7 +148,7 @@ pub struct Entry {
     pub inputs: Vec<Value>,
     /// Names of the outputs, which are the results of the block.
     pub outputs: Vec<String>,
-    /// States and what they hold after the run.
+    /// States and params, and what they hold after the run.
     pub updates: Vec<(Value, Value)>,
     /// Nodes and outputs.
     pub block: Block,

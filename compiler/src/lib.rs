@@ -11,8 +11,10 @@ pub mod dims;
 mod error;
 pub mod graph;
 mod lower;
+mod merge;
 pub mod onnx;
 pub mod passes;
+pub mod weights;
 
 pub use builder::{GraphBuilder, LoopSpec, Size, Trips};
 pub use compile::{CompileOptions, CompileReport, Compiled, PlanReport, Profile, compile};
@@ -20,3 +22,6 @@ pub use data::Data;
 pub use error::{Error, Unsupported};
 pub use graph::{Graph, Value};
 pub use lower::lower;
+pub use merge::merge;
+pub use passes::pack::Packing;
+pub use weights::WeightFile;

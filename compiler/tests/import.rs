@@ -26,7 +26,7 @@ fn node(op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributePro
         name: outputs.first().map_or(String::new(), |o| format!("{o}_node")),
         op_type: op.into(),
         attribute,
-        domain: String::new(),
+        ..Default::default()
     }
 }
 
@@ -73,16 +73,16 @@ fn session(g: Graph) -> Session {
 #[test]
 fn all_unsupported_nodes_are_listed_at_once() {
     let nodes = vec![
-        node("Sin", &["x"], &["a"], vec![]),
+        node("Det", &["x"], &["a"], vec![]),
         node("Relu", &["a"], &["b"], vec![]),
         node("Softmax", &["x"], &["c"], vec![int("axis", 1), int("temperature", 2)]),
-        node("Einsum", &["b", "c"], &["y"], vec![]),
+        node("NonMaxSuppression", &["b", "c"], &["y"], vec![]),
     ];
     let Err(Error::Unsupported(list)) = read(graph(nodes, vec![], vec![x()], info("y", 1, &[]))) else {
         panic!()
     };
     let found: Vec<_> = list.iter().map(|u| (u.node.as_str(), u.op.as_str())).collect();
-    assert_eq!(found, [("a_node", "Sin"), ("c_node", "Softmax"), ("y_node", "Einsum")]);
+    assert_eq!(found, [("a_node", "Det"), ("c_node", "Softmax"), ("y_node", "NonMaxSuppression")]);
     assert!(list[1].reason.contains("temperature"));
 }
 
@@ -179,7 +179,10 @@ fn sizes_get_names_and_bounds() {
     assert_eq!((s.low, s.high, s.multiple_of), (4, 20, 4));
     assert!(g.notes.iter().any(|n| n.contains("declared shape is wrong")));
     let options = ImportOptions { bounds: [("nobody".to_owned(), (1, 1))].into(), ..Default::default() };
-    assert!(matches!(import(bytes.clone(), &options), Err(Error::Name { .. })));
+    match import(bytes.clone(), &options) {
+        Err(e @ Error::Unknown { .. }) => assert!(e.to_string().contains("x[0]"), "{e}"),
+        _ => panic!("accepted"),
+    }
     let shapes = [("x".to_owned(), vec![AxisSize::Number(3), AxisSize::AsDeclared])].into();
     let g = import(bytes, &ImportOptions { shapes, ..Default::default() }).unwrap();
     assert!(g.dims.symbols().is_empty());

@@ -9,7 +9,7 @@ use serinette_compiler::{CompileOptions, Compiled, Profile, compile};
 
 fn compiled(path: &str, options: &ImportOptions, profile: Profile) -> Compiled {
     let graph = import(model(path), options).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let options = CompileOptions { profiles: vec![profile], scratch: None };
+    let options = CompileOptions { profiles: vec![profile], scratch: None, packing: None };
     compile(graph, &options).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 

@@ -22,6 +22,7 @@ pub mod op;
 pub mod plan;
 pub mod schedule;
 pub mod shape;
+mod wide;
 
 /// Checked conversion between slices of bytes and of elements, for the source that `serinette-embed` emits.
 #[doc(no_inline)]

@@ -25,6 +25,13 @@ impl Shape {
         Some(s)
     }
 
+    /// Appends an innermost axis; `None` where there is no room.
+    pub(crate) fn push(&mut self, d: usize) -> Option<()> {
+        *self.dims.get_mut(usize::from(self.rank))? = d;
+        self.rank += 1;
+        Some(())
+    }
+
     /// The dimensions.
     pub fn dims(&self) -> &[usize] {
         self.dims.get(..usize::from(self.rank)).unwrap_or(&[])

@@ -6,7 +6,7 @@ use serinette_core::NONE;
 use serinette_core::op;
 use serinette_core::schedule::Bindings;
 use serinette_core::schedule::bind::{BoundValue, Place};
-use serinette_core::schedule::record::{entry_kind, role, view};
+use serinette_core::schedule::record::{Signature, entry_kind, role, view};
 use std::fmt::Write;
 
 /// Appends a line; writing to a `String` cannot fail.
@@ -60,14 +60,15 @@ fn constants(out: &mut String, plan: u32, b: &Bindings<'_>, kernels: &[&str]) ->
     }
     line!(out, "];\n");
     // A static that nothing refers to costs nothing, so blobs that are verified on the device find their ops here.
-    let mut ops: Vec<&str> = Vec::new();
-    for (_, s) in b.program().signatures.iter() {
-        ops.extend(op::find(op::ALL, s.op, s.version).map(|d| d.path).filter(|p| !ops.contains(p)));
-    }
+    let of = |s: &Signature| op::find(op::ALL, s.op, s.version);
+    let mut ops: Vec<_> = b.program().signatures.iter().filter_map(|(_, s)| of(s)).collect();
+    // `op::find` wants them ascending.
+    ops.sort_by_key(|d| (d.code, d.version));
+    ops.dedup_by_key(|d| (d.code, d.version));
     line!(out, "/// The ops of the signatures, for firmware that verifies a blob of the same ops itself.");
     line!(out, "pub static OPS: [&serinette_core::op::OpDescriptor; {}] = [", ops.len());
-    for path in ops {
-        line!(out, "    &serinette_core::op::{path},");
+    for op in ops {
+        line!(out, "    &serinette_core::op::{},", op.path);
     }
     line!(out, "];\n");
     let sections = b.program().weights.len();

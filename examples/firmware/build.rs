@@ -7,9 +7,11 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    fs::copy("lm3s6965.x", out.join("memory.x"))?;
+    println!("cargo:rerun-if-env-changed=SERINETTE_MEMORY");
+    let memory = env::var("SERINETTE_MEMORY").unwrap_or_else(|_| "lm3s6965.x".into());
+    fs::copy(&memory, out.join("memory.x")).map_err(|e| format!("{memory}: {e}"))?;
     println!("cargo:rustc-link-search={}", out.display());
-    println!("cargo:rerun-if-changed=lm3s6965.x");
+    println!("cargo:rerun-if-changed={memory}");
     if env::var_os("CARGO_FEATURE_CLASSIFIER").is_none() {
         return Ok(());
     }

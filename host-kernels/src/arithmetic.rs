@@ -4,7 +4,7 @@
 //! inner loop free of bounds checks and lets the compiler vectorise it; taking four taps at a time loads and
 //! stores each accumulator once for four products.
 
-use crate::float16;
+use crate::number::{Float, Number, Stored};
 use serinette_core::op::Activation;
 use serinette_core::op::matmul::Requantize;
 
@@ -24,6 +24,8 @@ pub(crate) trait Arithmetic {
     /// An empty sum.
     const ZERO: Self::Acc;
 
+    /// The arithmetic of output channel `channel`, for taps that are its weights.
+    fn at(&self, channel: usize) -> Self;
     /// The factor of a tap, widened once a row.
     fn widen(&self, w: Self::W) -> Self::Acc;
     /// `acc + x · w`.
@@ -36,65 +38,93 @@ pub(crate) trait Arithmetic {
     fn finish(&self, channel: usize, acc: Self::Acc) -> Self::Y;
 }
 
-/// A floating-point element: f32, or binary16 as its bits.
-pub(crate) trait Element: bytemuck::Pod {
-    /// As f32, exactly.
-    fn load(self) -> f32;
-    /// From f32, rounded once.
-    fn store(x: f32) -> Self;
-}
-
-impl Element for f32 {
-    fn load(self) -> f32 {
-        self
-    }
-    fn store(x: f32) -> f32 {
-        x
-    }
-}
-
-/// The bits of a binary16.
-impl Element for u16 {
-    fn load(self) -> f32 {
-        float16::to_f32(self)
-    }
-    fn store(x: f32) -> u16 {
-        float16::from_f32(x)
-    }
-}
-
-/// Sums in f32.
-pub(crate) struct Float<'a, E> {
+/// Sums of floats, in f32 or f64.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums<'a, E> {
     pub(crate) bias: Option<&'a [E]>,
     pub(crate) activation: Activation,
 }
 
-impl<E: Element> Arithmetic for Float<'_, E> {
+impl<E: Stored> Arithmetic for Sums<'_, E> {
     type X = E;
     type W = E;
-    type Acc = f32;
+    type Acc = E::Wide;
     type Y = E;
-    const ZERO: f32 = 0.0;
+    const ZERO: E::Wide = <E::Wide as Float>::ZERO;
 
-    fn widen(&self, w: E) -> f32 {
+    fn at(&self, _: usize) -> Self {
+        *self
+    }
+    #[inline(always)]
+    fn widen(&self, w: E) -> E::Wide {
         w.load()
     }
     #[inline(always)]
-    fn mac(&self, acc: f32, x: E, w: f32) -> f32 {
+    fn mac(&self, acc: E::Wide, x: E, w: E::Wide) -> E::Wide {
         acc + x.load() * w
     }
-    fn add(&self, a: f32, b: f32) -> f32 {
+    #[inline(always)]
+    fn add(&self, a: E::Wide, b: E::Wide) -> E::Wide {
         a + b
     }
-    fn start(&self, channel: usize) -> f32 {
-        self.bias.and_then(|b| b.get(channel)).map_or(0.0, |b| b.load())
+    fn start(&self, channel: usize) -> E::Wide {
+        self.bias.and_then(|b| b.get(channel)).map_or(Self::ZERO, |b| b.load())
     }
-    fn finish(&self, _: usize, acc: f32) -> E {
-        E::store(self.activation.apply(acc))
+    #[inline(always)]
+    fn finish(&self, _: usize, acc: E::Wide) -> E {
+        E::store(activate(self.activation, acc))
+    }
+}
+
+/// The function of an activation in f32 or f64.
+#[inline(always)]
+pub(crate) fn activate<T: Float>(activation: Activation, x: T) -> T {
+    match activation {
+        Activation::Relu if x > T::ZERO || x.nan() => x,
+        Activation::Relu => T::ZERO,
+        Activation::None => x,
+    }
+}
+
+/// Sums of integers modulo the size of their type.
+#[derive(Clone, Copy)]
+pub(crate) struct Wrapping<'a, T> {
+    pub(crate) bias: Option<&'a [T]>,
+    pub(crate) activation: Activation,
+}
+
+impl<T: Number> Arithmetic for Wrapping<'_, T> {
+    type X = T;
+    type W = T;
+    type Acc = T;
+    type Y = T;
+    const ZERO: T = T::ZERO;
+
+    fn at(&self, _: usize) -> Self {
+        *self
+    }
+    #[inline(always)]
+    fn widen(&self, w: T) -> T {
+        w
+    }
+    #[inline(always)]
+    fn mac(&self, acc: T, x: T, w: T) -> T {
+        acc.plus(x.times(w))
+    }
+    #[inline(always)]
+    fn add(&self, a: T, b: T) -> T {
+        a.plus(b)
+    }
+    fn start(&self, channel: usize) -> T {
+        self.bias.and_then(|b| b.get(channel)).copied().unwrap_or(T::ZERO)
+    }
+    fn finish(&self, _: usize, acc: T) -> T {
+        if self.activation == Activation::Relu { acc.relu() } else { acc }
     }
 }
 
 /// Sums modulo 2^32, requantised to 8 bits.
+#[derive(Clone, Copy)]
 pub(crate) struct Quantized<'a> {
     pub(crate) requantize: Requantize,
     pub(crate) bias: &'a [i32],
@@ -113,6 +143,9 @@ impl Arithmetic for Quantized<'_> {
     type Y = i8;
     const ZERO: i32 = 0;
 
+    fn at(&self, _: usize) -> Self {
+        *self
+    }
     fn widen(&self, w: i8) -> i32 {
         i32::from(w).wrapping_sub(self.w_zero)
     }

@@ -1,60 +1,103 @@
-//! Element-wise functions of two tensors.
+//! Element-wise functions of two tensors: a module for each op, a function for each element type.
 
 use crate::broadcast::{Broadcast, update, zip};
-use crate::{expect, float16};
-use serinette_core::op::Activation;
-use serinette_core::op::binary::Binary;
+use crate::expect;
+use crate::functions;
+use crate::number::{Integer, Number, Stored};
+use crate::registry::{Registered, typed};
+use core::cmp::Ordering;
+use serinette_core::op::binary as op;
+use serinette_core::op::{Activation, NoAttributes, binary::Binary};
 use serinette_core::schedule::{KernelError, Operands, StepView};
 
-/// `Add` in f32.
-pub fn add_f32(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    let activation = activation(step)?;
-    binary(step, ops, |a: f32, b: f32| activation.apply(a + b))
+/// The ops of this family.
+pub(crate) static OPS: &[&[Registered]] = &[
+    add::KERNELS,
+    mul::KERNELS,
+    sub::KERNELS,
+    div::KERNELS,
+    pow::KERNELS,
+    modulo::KERNELS,
+    remainder::KERNELS,
+    min::KERNELS,
+    max::KERNELS,
+    prelu::KERNELS,
+    bit_and::KERNELS,
+    bit_or::KERNELS,
+    bit_xor::KERNELS,
+    shift_left::KERNELS,
+    shift_right::KERNELS,
+    silu_mul::KERNELS,
+];
+
+typed! { /// `Add`.
+binary::add = op::ADD, numbers, activated, Number::plus, same }
+typed! { /// `Mul`.
+binary::mul = op::MUL, numbers, activated, Number::times, same }
+typed! { /// `Sub`.
+binary::sub = op::SUB, numbers, activated, Number::minus, same }
+typed! { /// `Div`.
+binary::div = op::DIV, numbers, activated, Number::over, same }
+typed! { /// `Pow`.
+binary::pow = op::POW, numbers, plain, Number::power, same }
+typed! { /// `Mod`.
+binary::modulo = op::MOD, integers, plain, Integer::modulo, same }
+typed! { /// `Remainder`.
+binary::remainder = op::REMAINDER, numbers, plain, Number::remainder, same }
+typed! { /// `Min`.
+binary::min = op::MIN, numbers, plain, Number::least, same }
+typed! { /// `Max`.
+binary::max = op::MAX, numbers, plain, Number::greatest, same }
+typed! { /// `PRelu`.
+binary::prelu = op::PRELU, numbers, plain, rectified, same }
+typed! { /// `BitAnd`.
+binary::bit_and = op::BIT_AND, integers, plain, Integer::and, same }
+typed! { /// `BitOr`.
+binary::bit_or = op::BIT_OR, integers, plain, Integer::or, same }
+typed! { /// `BitXor`.
+binary::bit_xor = op::BIT_XOR, integers, plain, Integer::xor, same }
+typed! { /// `ShiftLeft`.
+binary::shift_left = op::SHIFT_LEFT, integers, plain, Integer::left, same }
+typed! { /// `ShiftRight`.
+binary::shift_right = op::SHIFT_RIGHT, integers, plain, Integer::right, same }
+
+typed! { /// `SiluMul`.
+binary::silu_mul = op::SILU_MUL, floats, plain, gated, same }
+
+fn gated<T: Stored>(a: T, b: T) -> T {
+    let a = a.load();
+    T::store(a * functions::sigmoid(a) * b.load())
 }
 
-/// `Add` of binary16: in f32, rounded once.
-pub fn add_f16(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    let activation = activation(step)?;
-    binary(step, ops, widened(|a, b| activation.apply(a + b)))
+fn rectified<T: Number>(x: T, slope: T) -> T {
+    if x.order(T::ZERO) == Some(Ordering::Less) { x.times(slope) } else { x }
 }
 
-/// `Add` in i32, wrapping.
-pub fn add_i32(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    no_activation(step)?;
-    binary(step, ops, i32::wrapping_add)
+/// An op whose attributes are [`Binary`].
+fn activated<T: Number>(
+    step: &StepView<'_>,
+    ops: Operands<'_>,
+    f: impl Fn(T, T) -> T,
+) -> Result<(), KernelError> {
+    match Activation::from_code(step.attributes::<Binary>()?.activation)? {
+        Activation::None => broadcast(step, ops, f),
+        Activation::Relu if T::FLOAT => broadcast(step, ops, |a, b| f(a, b).relu()),
+        Activation::Relu => Err(KernelError::new("activation of an integer op", 0, 1)),
+    }
 }
 
-/// `Mul` in f32.
-pub fn mul_f32(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    let activation = activation(step)?;
-    binary(step, ops, |a: f32, b: f32| activation.apply(a * b))
+/// An op without attributes.
+fn plain<T: bytemuck::Pod>(
+    step: &StepView<'_>,
+    ops: Operands<'_>,
+    f: impl Fn(T, T) -> T,
+) -> Result<(), KernelError> {
+    step.attributes::<NoAttributes>()?;
+    broadcast(step, ops, f)
 }
 
-/// `Mul` of binary16: in f32, rounded once.
-pub fn mul_f16(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    let activation = activation(step)?;
-    binary(step, ops, widened(|a, b| activation.apply(a * b)))
-}
-
-/// `Mul` in i32, wrapping.
-pub fn mul_i32(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    no_activation(step)?;
-    binary(step, ops, i32::wrapping_mul)
-}
-
-fn activation(step: &StepView<'_>) -> Result<Activation, KernelError> {
-    Ok(Activation::from_code(step.attributes::<Binary>()?.activation)?)
-}
-
-fn no_activation(step: &StepView<'_>) -> Result<(), KernelError> {
-    expect("activation of an integer op", 0, step.attributes::<Binary>()?.activation as usize)
-}
-
-fn widened(f: impl Fn(f32, f32) -> f32) -> impl Fn(u16, u16) -> u16 {
-    move |a, b| float16::from_f32(f(float16::to_f32(a), float16::to_f32(b)))
-}
-
-fn binary<T: bytemuck::Pod>(
+/// `y = f(a, b)` for every element, in place where the step says so.
+pub(crate) fn broadcast<T: bytemuck::Pod>(
     step: &StepView<'_>,
     mut ops: Operands<'_>,
     f: impl Fn(T, T) -> T,

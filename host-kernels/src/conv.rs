@@ -1,35 +1,74 @@
 //! 2-D convolutions.
 
-use crate::arithmetic::{Arithmetic, BLOCK, Float, Quantized, Taps};
+use crate::arithmetic::{Quantized, Sums};
+use crate::number::{self, Stored};
+use crate::registry::{
+    Registered, kernels,
+    sets::{BF16, F16, F32, F64, I8},
+};
+use crate::spatial::{Grid, convolve};
 use crate::{OUT_OF_RANGE, expect, im2col, product};
+use serinette_core::op;
 use serinette_core::op::Activation;
 use serinette_core::op::conv::{Conv2d, Geometry, QConv2d};
 use serinette_core::schedule::{KernelError, Operands, StepView};
 
+/// The kernels of this family.
+pub(crate) static KERNELS: &[Registered] = kernels! { conv:
+    op::conv::CONV2D => f32, F32 => F32;
+    op::conv::CONV2D => f16, F16 => F16;
+    op::conv::CONV2D => bf16, BF16 => BF16;
+    op::conv::CONV2D => f64, F64 => F64;
+    op::conv::QCONV2D => i8, I8 => I8;
+};
+
 /// `Conv2d` in f32. With enough scratch the input is unfolded block by block and every output channel reads the
 /// unfolded rows; without, the taps read the input where it is.
 pub fn f32(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError> {
+    let (window, arithmetic) = float::<f32>(step, &ops)?;
+    let (x, w, y) = (ops.input(0)?, ops.input(1)?, ops.output(0)?);
+    window.check(x.len(), w.len(), y.len())?;
+    if !y.is_empty() && !window.is_pointwise() && im2col::pays(&window) {
+        let scratch = ops.scratch::<f32>();
+        if im2col::fits(&window, scratch.len()) {
+            return im2col::convolve(&arithmetic, &window, x, w, y, scratch);
+        }
+    }
+    convolve(&arithmetic, &window.grid(), x, w, y)
+}
+
+/// `Conv2d` of binary16.
+pub fn f16(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
+    in_place::<number::F16>(step, ops)
+}
+
+/// `Conv2d` of bfloat16.
+pub fn bf16(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
+    in_place::<number::BF16>(step, ops)
+}
+
+/// `Conv2d` in f64.
+pub fn f64(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
+    in_place::<f64>(step, ops)
+}
+
+/// The taps read the input where it is.
+fn in_place<E: Stored>(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError> {
+    let (window, arithmetic) = float::<E>(step, &ops)?;
+    convolve(&arithmetic, &window.grid(), ops.input(0)?, ops.input(1)?, ops.output(0)?)
+}
+
+fn float<'m, E: Stored>(
+    step: &StepView<'_>,
+    ops: &Operands<'m>,
+) -> Result<(Window, Sums<'m, E>), KernelError> {
     let attrs: Conv2d = step.attributes()?;
     let window = Window::new(step, &attrs.geometry, attrs.groups)?;
-    let bias = ops.optional::<f32>(2)?;
+    let bias = ops.optional::<E>(2)?;
     if let Some(bias) = bias {
         expect("elements of the bias", window.outputs, bias.len())?;
     }
-    let arithmetic = Float { bias, activation: Activation::from_code(attrs.activation)? };
-    let (x, w, y) = (ops.input(0)?, ops.input(1)?, ops.output(0)?);
-    window.check(x.len(), w.len(), y.len())?;
-    if y.is_empty() {
-        return Ok(());
-    }
-    if window.is_pointwise() || !im2col::pays(&window) {
-        return direct(&arithmetic, &window, x, w, y);
-    }
-    let scratch = ops.scratch::<f32>();
-    if im2col::fits(&window, scratch.len()) {
-        im2col::convolve(&arithmetic, &window, x, w, y, scratch)
-    } else {
-        direct(&arithmetic, &window, x, w, y)
-    }
+    Ok((window, Sums { bias, activation: Activation::from_code(attrs.activation)? }))
 }
 
 /// `QConv2d`: i8 with i32 sums.
@@ -42,9 +81,7 @@ pub fn i8(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError>
     }
     let (x_zero, w_zero) = (attrs.requantize.x_zero, 0);
     let arithmetic = Quantized { requantize: attrs.requantize, bias, multiplier, shift, x_zero, w_zero };
-    let (x, w, y) = (ops.input(0)?, ops.input(1)?, ops.output(0)?);
-    window.check(x.len(), w.len(), y.len())?;
-    direct(&arithmetic, &window, x, w, y)
+    convolve(&arithmetic, &window.grid(), ops.input(0)?, ops.input(1)?, ops.output(0)?)
 }
 
 /// The sizes of a convolution. Positions are computed modulo 2^usize: a position in the padding before the input
@@ -69,7 +106,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    fn new(step: &StepView<'_>, g: &Geometry, groups: u32) -> Result<Window, KernelError> {
+    pub(crate) fn new(step: &StepView<'_>, g: &Geometry, groups: u32) -> Result<Window, KernelError> {
         let (x, w, y) = (step.input(0)?, step.input(1)?, step.output(0)?);
         for shape in [x, w, y] {
             expect("rank", 4, shape.rank())?;
@@ -103,11 +140,28 @@ impl Window {
         })
     }
 
+    /// The same over three axes.
+    fn grid(&self) -> Grid {
+        let three = |one: usize, [a, b]: [usize; 2]| [one, a, b];
+        Grid {
+            batch: self.batch,
+            channels: self.channels,
+            groups: self.groups,
+            outputs: self.outputs,
+            input: three(1, self.input),
+            output: three(1, self.output),
+            taps: three(1, self.taps),
+            strides: three(1, self.strides),
+            pads: three(0, self.pads),
+            dilations: three(1, self.dilations),
+        }
+    }
+
     pub(crate) fn is_pointwise(&self) -> bool {
         self.taps == [1, 1] && self.strides == [1, 1] && self.pads == [0, 0] && self.input == self.output
     }
 
-    fn check(&self, x: usize, w: usize, y: usize) -> Result<(), KernelError> {
+    pub(crate) fn check(&self, x: usize, w: usize, y: usize) -> Result<(), KernelError> {
         let planes = product(&[self.batch, self.channels, self.groups]);
         expect("elements of x", product(&[planes, self.input[0], self.input[1]]), x)?;
         expect("elements of w", product(&[self.outputs, self.channels, self.taps[0], self.taps[1]]), w)?;
@@ -137,6 +191,24 @@ impl Window {
         w.get(output.wrapping_mul(n)..).and_then(|w| w.get(..n)).ok_or(OUT_OF_RANGE)
     }
 
+    /// Steps between windows along `axis`.
+    #[cfg(feature = "std")]
+    pub(crate) fn stride(&self, axis: usize) -> usize {
+        self.strides[axis]
+    }
+
+    /// Steps between taps along `axis`.
+    #[cfg(feature = "std")]
+    pub(crate) fn dilation(&self, axis: usize) -> usize {
+        self.dilations[axis]
+    }
+
+    /// Padding before the input along `axis`.
+    #[cfg(feature = "std")]
+    pub(crate) fn pad(&self, axis: usize) -> usize {
+        self.pads[axis]
+    }
+
     /// Position in the input along `axis` of tap `tap` of the window at `position`.
     pub(crate) fn source(&self, axis: usize, position: usize, tap: usize) -> usize {
         let start = position.wrapping_mul(self.strides[axis]).wrapping_sub(self.pads[axis]);
@@ -158,103 +230,5 @@ impl Window {
         }
         let start = channel.wrapping_mul(height).wrapping_add(source).wrapping_mul(width);
         planes.get(start..)?.get(..width)
-    }
-
-    /// The output columns whose window lies within the width of the input.
-    fn interior(&self) -> core::ops::Range<usize> {
-        let (width, stride, pad) = (self.input[1], self.strides[1], self.pads[1]);
-        let reach = (self.taps[1] - 1).saturating_mul(self.dilations[1]);
-        let first = pad.div_ceil(stride).min(self.output[1]);
-        let end = width.saturating_add(pad).saturating_sub(reach).div_ceil(stride);
-        first..end.clamp(first, self.output[1])
-    }
-}
-
-/// Every output row is a sum of input rows times a weight.
-fn direct<A: Arithmetic<W = <A as Arithmetic>::X, Y = <A as Arithmetic>::X>>(
-    arithmetic: &A,
-    window: &Window,
-    x: &[A::X],
-    w: &[A::X],
-    y: &mut [A::X],
-) -> Result<(), KernelError> {
-    if y.is_empty() {
-        return Ok(());
-    }
-    let [height, width] = window.output;
-    let interior = window.interior();
-    for (plane, y) in y.chunks_exact_mut(height * width).enumerate() {
-        let (batch, channel) = (plane / window.outputs, plane % window.outputs);
-        let planes = window.group(x, batch, channel / window.outputs_per_group())?;
-        let line = Line { arithmetic, window, planes, weights: window.weights(w, channel)?, channel };
-        for (row, y) in y.chunks_exact_mut(width).enumerate() {
-            let (left, rest) = y.split_at_mut_checked(interior.start).ok_or(OUT_OF_RANGE)?;
-            let (middle, right) = rest.split_at_mut_checked(interior.len()).ok_or(OUT_OF_RANGE)?;
-            line.edge(row, 0, left);
-            for (block, y) in middle.chunks_mut(BLOCK).enumerate() {
-                line.interior(row, interior.start + block * BLOCK, y)?;
-            }
-            line.edge(row, interior.end, right);
-        }
-    }
-    Ok(())
-}
-
-/// What makes one output channel of one batch.
-struct Line<'a, A: Arithmetic> {
-    arithmetic: &'a A,
-    window: &'a Window,
-    /// The input planes of its group.
-    planes: &'a [A::X],
-    weights: &'a [A::W],
-    channel: usize,
-}
-
-impl<A: Arithmetic<W = <A as Arithmetic>::X, Y = <A as Arithmetic>::X>> Line<'_, A> {
-    /// At most [`BLOCK`] results from column `first` on, whose windows lie within the width of the input.
-    fn interior(&self, row: usize, first: usize, y: &mut [A::X]) -> Result<(), KernelError> {
-        let Line { arithmetic, window, .. } = *self;
-        let mut acc = [arithmetic.start(self.channel); BLOCK];
-        let acc = acc.get_mut(..y.len()).ok_or(OUT_OF_RANGE)?;
-        let [kernel_height, kernel_width] = window.taps;
-        let start = window.source(1, first, 0);
-        let mut taps = Taps::new(window.strides[1]);
-        for (line, weights) in self.weights.chunks_exact(kernel_width).enumerate() {
-            let Some(source) = window.row(self.planes, line / kernel_height, row, line % kernel_height)
-            else {
-                continue;
-            };
-            let mut at = start;
-            for w in weights {
-                taps.add(arithmetic, acc, source.get(at..).ok_or(OUT_OF_RANGE)?, *w);
-                at = at.wrapping_add(window.dilations[1]);
-            }
-        }
-        taps.flush(arithmetic, acc);
-        for (y, acc) in y.iter_mut().zip(acc) {
-            *y = arithmetic.finish(self.channel, *acc);
-        }
-        Ok(())
-    }
-
-    /// Results from column `first` on, whose windows may reach into the padding.
-    fn edge(&self, row: usize, first: usize, y: &mut [A::X]) {
-        let Line { arithmetic, window, .. } = *self;
-        let [kernel_height, kernel_width] = window.taps;
-        for (column, y) in y.iter_mut().enumerate() {
-            let mut acc = arithmetic.start(self.channel);
-            for (line, weights) in self.weights.chunks_exact(kernel_width).enumerate() {
-                let Some(source) = window.row(self.planes, line / kernel_height, row, line % kernel_height)
-                else {
-                    continue;
-                };
-                for (tap, w) in weights.iter().enumerate() {
-                    if let Some(x) = source.get(window.source(1, first.wrapping_add(column), tap)) {
-                        acc = arithmetic.mac(acc, *x, arithmetic.widen(*w));
-                    }
-                }
-            }
-            *y = arithmetic.finish(self.channel, acc);
-        }
     }
 }

@@ -1,9 +1,16 @@
 //! Reading by positions that depend on data.
 
+use crate::registry::{Registered, kernels, sets::ANY};
 use crate::{OUT_OF_RANGE, expect, product};
+use serinette_core::op;
 use serinette_core::op::gather::checked_index;
 use serinette_core::op::softmax::Axis;
 use serinette_core::schedule::{KernelError, Operands, StepView};
+
+/// The kernels of this family.
+pub(crate) static KERNELS: &[Registered] = kernels! { gather:
+    op::gather::GATHER => bytes, ANY => ANY;
+};
 
 /// `Gather` of any element type: copies runs of bytes. A result without elements reads nothing, so its indices
 /// are not looked at.

@@ -5,7 +5,7 @@
 //! is then a sum of these rows. The rows are long and contiguous whatever the width of the image.
 
 use crate::OUT_OF_RANGE;
-use crate::arithmetic::{Arithmetic, BLOCK, Float, Taps};
+use crate::arithmetic::{Arithmetic, BLOCK, Sums, Taps};
 use crate::conv::Window;
 use crate::product;
 use serinette_core::op::conv::IM2COL_COLUMNS;
@@ -34,7 +34,7 @@ pub(crate) fn fits(window: &Window, scratch: usize) -> bool {
 
 /// The whole convolution. `y` is not empty and `scratch` [`fits`].
 pub(crate) fn convolve(
-    arithmetic: &Float<'_, f32>,
+    arithmetic: &Sums<'_, f32>,
     window: &Window,
     x: &[f32],
     w: &[f32],
@@ -90,7 +90,7 @@ fn unfold(window: &Window, planes: &[f32], tap: usize, first: usize, row: &mut [
 
 /// `y = activation(bias + weights · unfolded)` for one output channel.
 fn multiply(
-    arithmetic: &Float<'_, f32>,
+    arithmetic: &Sums<'_, f32>,
     channel: usize,
     weights: &[f32],
     unfolded: &[f32],

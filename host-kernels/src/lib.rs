@@ -7,33 +7,77 @@
 //!
 //! Each kernel is a plain function of type [`serinette_core::schedule::Kernel`], so that firmware names exactly
 //! those it needs. [`registry`] lists all of them for hosts; nothing else refers to that list.
+//! With feature `std` there are fast kernels for hosts beside them (the module `fast`).
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+#![cfg_attr(not(feature = "std"), forbid(unsafe_code))]
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 pub mod argmax;
+pub mod attention;
 pub mod binary;
+pub mod bitcast;
+pub mod blocks;
 pub mod cast;
+pub mod col2im;
 pub mod compare;
 pub mod conv;
+pub mod conv3d;
+pub mod conv_transpose;
+pub mod cumulative;
+#[cfg(feature = "std")]
+pub mod fast;
 pub mod gather;
+pub mod gather_nd;
+pub mod generate;
+pub mod integer;
+pub mod lp_norm;
+pub mod lrn;
 pub mod matmul;
 pub mod movement;
+pub mod norm;
+pub mod order;
+pub mod pad;
+pub mod philox;
 pub mod pool;
+pub mod pools;
 pub mod quantize;
+pub mod recurrent;
+pub mod reduce;
+pub mod region;
 pub mod registry;
+pub mod resize;
+pub mod reverse;
+pub mod rotary;
+pub mod sample;
+pub mod scatter;
+pub mod select;
 pub mod size;
 pub mod softmax;
+pub mod tile;
 pub mod unary;
 
 mod arithmetic;
+mod axes;
 mod broadcast;
+mod cells;
+mod dots;
 mod float16;
+mod fold;
+mod functions;
+mod gate;
 mod im2col;
+mod key;
+mod mapped;
+mod number;
+mod resize_weights;
+mod rows;
+mod spatial;
+mod walk;
 
 use serinette_core::schedule::KernelError;
 

@@ -1,13 +1,34 @@
 //! Ops that move elements. Those that move whole runs work on bytes; the others exist once for each size of an
 //! element.
 
+use crate::registry::{
+    Registered, kernels,
+    sets::{ANY, BYTES_1, BYTES_2, BYTES_4, BYTES_8, BYTES_16},
+};
 use crate::{OUT_OF_RANGE, expect, product};
 use serinette_core::MAX_RANK;
+use serinette_core::op;
 use serinette_core::op::NoAttributes;
 use serinette_core::op::movement::{Slice, Transpose};
 use serinette_core::op::softmax::Axis;
 use serinette_core::schedule::{KernelError, Operands, StepView};
 use serinette_core::shape::Shape;
+
+/// The kernels of this family.
+pub(crate) static KERNELS: &[Registered] = kernels! { movement:
+    op::movement::COPY => copy, ANY => ANY;
+    op::movement::TRANSPOSE => transpose_1, BYTES_1 => BYTES_1;
+    op::movement::TRANSPOSE => transpose_2, BYTES_2 => BYTES_2;
+    op::movement::TRANSPOSE => transpose_4, BYTES_4 => BYTES_4;
+    op::movement::TRANSPOSE => transpose_8, BYTES_8 => BYTES_8;
+    op::movement::TRANSPOSE => transpose_16, BYTES_16 => BYTES_16;
+    op::movement::CONCAT => concat, ANY => ANY;
+    op::movement::SLICE => slice_1, BYTES_1 => BYTES_1;
+    op::movement::SLICE => slice_2, BYTES_2 => BYTES_2;
+    op::movement::SLICE => slice_4, BYTES_4 => BYTES_4;
+    op::movement::SLICE => slice_8, BYTES_8 => BYTES_8;
+    op::movement::SLICE => slice_16, BYTES_16 => BYTES_16;
+};
 
 /// `Copy` of any element type.
 pub fn copy(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError> {
@@ -102,7 +123,7 @@ fn slice<T: bytemuck::Pod>(step: &StepView<'_>, mut ops: Operands<'_>) -> Result
 }
 
 /// `y[i…] = x[start + Σ i · strides]`, row by row of `y`.
-fn strided<T: Copy>(
+pub(crate) fn strided<T: Copy>(
     x_shape: &Shape,
     x: &[T],
     y_shape: &Shape,

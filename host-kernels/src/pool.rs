@@ -1,131 +1,90 @@
-//! 2-D pooling.
+//! 2-D pooling: the windows of `pools`, over two axes.
 
-use crate::{OUT_OF_RANGE, expect};
+use crate::number;
+use crate::pools::{max_of, mean_of, open};
+use crate::registry::{
+    Registered, kernels,
+    sets::{BF16, F16, F32, F64, I8, U8},
+};
+use serinette_core::op;
 use serinette_core::op::pool::{Pool2d, divide_half_even};
+use serinette_core::op::pools::Pool;
+use serinette_core::op::spatial::Spatial;
 use serinette_core::schedule::{KernelError, Operands, StepView};
 
-/// `MaxPool2d` in f32.
-pub fn max_f32(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    // A NaN replaces any number, and no number replaces a NaN.
-    let larger = |most: f32, x: f32| if x > most || x.is_nan() { x } else { most };
-    pool(step, ops, f32::NEG_INFINITY, larger, |most, _| most)
+/// The kernels of this family.
+pub(crate) static KERNELS: &[Registered] = kernels! { pool:
+    op::pool::MAX_POOL2D => max_f32, F32 => F32;
+    op::pool::MAX_POOL2D => max_f16, F16 => F16;
+    op::pool::MAX_POOL2D => max_bf16, BF16 => BF16;
+    op::pool::MAX_POOL2D => max_f64, F64 => F64;
+    op::pool::MAX_POOL2D => max_i8, I8 => I8;
+    op::pool::MAX_POOL2D => max_u8, U8 => U8;
+    op::pool::AVERAGE_POOL2D => average_f32, F32 => F32;
+    op::pool::AVERAGE_POOL2D => average_f16, F16 => F16;
+    op::pool::AVERAGE_POOL2D => average_bf16, BF16 => BF16;
+    op::pool::AVERAGE_POOL2D => average_f64, F64 => F64;
+    op::pool::AVERAGE_POOL2D => average_i8, I8 => I8;
+    op::pool::AVERAGE_POOL2D => average_u8, U8 => U8;
+};
+
+macro_rules! typed {
+    ($($name:ident = $call:ident::<$t:ty>, $doc:literal;)+) => {
+        $(#[doc = $doc]
+        pub fn $name(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
+            $call::<$t>(step, ops, &general(step)?)
+        })+
+    };
 }
 
-/// `MaxPool2d` in i8.
-pub fn max_i8(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    pool(step, ops, i8::MIN, |most: i8, x: i8| most.max(x), |most, _| most)
+typed! {
+    max_f32 = max_of::<f32>, "`MaxPool2d` in f32.";
+    max_f16 = max_of::<number::F16>, "`MaxPool2d` of binary16.";
+    max_bf16 = max_of::<number::BF16>, "`MaxPool2d` of bfloat16.";
+    max_f64 = max_of::<f64>, "`MaxPool2d` in f64.";
+    max_i8 = max_of::<i8>, "`MaxPool2d` in i8.";
+    max_u8 = max_of::<u8>, "`MaxPool2d` in u8.";
+    average_f32 = mean_of::<f32>, "`AveragePool2d` in f32.";
+    average_f16 = mean_of::<number::F16>, "`AveragePool2d` of binary16: sums in f32, rounded once.";
+    average_bf16 = mean_of::<number::BF16>, "`AveragePool2d` of bfloat16: sums in f32, rounded once.";
+    average_f64 = mean_of::<f64>, "`AveragePool2d` in f64.";
+    average_i8 = whole_mean::<i8>, "`AveragePool2d` in i8.";
+    average_u8 = whole_mean::<u8>, "`AveragePool2d` in u8.";
 }
 
-/// `AveragePool2d` in f32.
-pub fn average_f32(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    pool(step, ops, 0.0, |sum: f32, x: f32| sum + x, |sum, count| sum / count as f32)
-}
-
-/// `AveragePool2d` in i8.
-pub fn average_i8(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-    let mean = |sum, count| divide_half_even(sum, count).clamp(-128, 127) as i8;
-    pool(step, ops, 0i64, |sum, x: i8| sum.wrapping_add(i64::from(x)), mean)
-}
-
-/// One axis of the window.
-#[derive(Clone, Copy)]
-struct Axis {
-    size: usize,
-    taps: usize,
-    stride: usize,
-    pad: usize,
-    dilation: usize,
-}
-
-impl Axis {
-    /// The first position within the input, and how many taps are within, of the window at `position`.
-    fn within(&self, position: usize) -> (usize, usize) {
-        let over = |n: usize| if self.dilation == 1 { n } else { n.div_ceil(self.dilation) };
-        let start = position.saturating_mul(self.stride);
-        let skipped = over(self.pad.saturating_sub(start)).min(self.taps);
-        let first = start.saturating_add(skipped.saturating_mul(self.dilation)).saturating_sub(self.pad);
-        (first, over(self.size.saturating_sub(first)).min(self.taps - skipped))
+/// The same windows over three axes.
+fn general(step: &StepView<'_>) -> Result<Pool, KernelError> {
+    let a: Pool2d = step.attributes()?;
+    for shape in [step.input(0)?, step.output(0)?] {
+        crate::expect("rank", 4, shape.rank())?;
     }
+    // A window over the whole input has no gaps, whatever the attributes say.
+    if a.kernel == [0, 0] {
+        return Ok(Pool { count_padding: a.count_padding, ..Pool::GLOBAL });
+    }
+    let (g, three) = (&a.geometry, |one: u32, [a, b]: [u32; 2]| [one, a, b]);
+    let spatial = Spatial {
+        strides: three(1, g.strides),
+        before: three(0, [g.pads[0], g.pads[1]]),
+        after: three(0, [g.pads[2], g.pads[3]]),
+        dilations: three(1, g.dilations),
+    };
+    Ok(Pool { spatial, kernel: three(1, a.kernel), count_padding: a.count_padding, ..Pool::GLOBAL })
 }
 
-/// Folds every window row by row. `finish` is given the result and the number of elements that count.
-fn pool<T: bytemuck::Pod, A: Copy>(
+/// The exact sums, divided and rounded half to even.
+fn whole_mean<T: number::Byte>(
     step: &StepView<'_>,
     mut ops: Operands<'_>,
-    start: A,
-    fold: impl Fn(A, T) -> A,
-    finish: impl Fn(A, i64) -> T,
+    a: &Pool,
 ) -> Result<(), KernelError> {
-    let attrs: Pool2d = step.attributes()?;
-    let (shape, out) = (step.input(0)?, step.output(0)?);
-    let (x, y) = (ops.input::<T>(0)?, ops.output::<T>(0)?);
-    expect("rank of x", 4, shape.rank())?;
-    expect("rank of y", 4, out.rank())?;
-    expect("elements of x", shape.elements(), x.len())?;
-    expect("elements of y", out.elements(), y.len())?;
-    if y.is_empty() {
-        return Ok(());
-    }
-    expect("planes", shape.outer(2), out.outer(2))?;
-    let [height, width] = [shape.dim(2), shape.dim(3)];
-    let taps = attrs.window(height, width);
-    let g = &attrs.geometry;
-    let axis = |i: usize, size| Axis {
-        size,
-        taps: taps[i],
-        stride: g.strides[i] as usize,
-        pad: g.pads[i] as usize,
-        dilation: g.dilations[i] as usize,
-    };
-    let (down, across) = (axis(0, height), axis(1, width));
-    for (row, y) in y.chunks_exact_mut(out.dim(3)).enumerate() {
-        let plane = row / out.dim(2);
-        let (top, rows) = down.within(row % out.dim(2));
-        for (column, y) in y.iter_mut().enumerate() {
-            let (left, columns) = across.within(column);
-            let mut value = start;
-            if columns > 0 {
-                for line in 0..rows {
-                    let line = plane
-                        .wrapping_mul(height)
-                        .wrapping_add(top.wrapping_add(line.wrapping_mul(down.dilation)));
-                    let source = line.wrapping_mul(width).wrapping_add(left);
-                    let source = x.get(source..).ok_or(OUT_OF_RANGE)?;
-                    for x in source.iter().step_by(across.dilation).take(columns) {
-                        value = fold(value, *x);
-                    }
-                }
-            }
-            let count = if attrs.count_padding != 0 { (taps[0], taps[1]) } else { (rows, columns) };
-            *y = finish(value, (count.0 as i64).saturating_mul(count.1 as i64));
+    let Some((windows, x, y)) = open::<T>(step, &mut ops, a)? else { return Ok(()) };
+    let add = |sum: i64, x: T, _| sum.wrapping_add(i64::from(x.widen()));
+    windows.fold(x, 0, add, |i, sum, counts| {
+        let count = if a.count_padding != 0 { counts.padded } else { counts.elements };
+        if let Some(y) = y.get_mut(i) {
+            // A mean of bytes is a byte.
+            *y = T::saturate(divide_half_even(sum, i64::try_from(count).unwrap_or(i64::MAX)) as i32);
         }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Axis;
-
-    #[test]
-    fn taps_within_the_input_are_those_a_search_finds() {
-        for size in 0..7usize {
-            for taps in 1..5usize {
-                for (stride, pad, dilation) in
-                    [(1, 0, 1), (2, 1, 1), (3, 2, 1), (1, 0, 2), (2, 0, 3), (1, 5, 2)]
-                {
-                    let axis = Axis { size, taps, stride, pad, dilation };
-                    for position in 0..6usize {
-                        let at = |tap: usize| {
-                            (position * stride + tap * dilation).checked_sub(pad).filter(|p| *p < size)
-                        };
-                        let found = (0..taps).filter_map(at);
-                        let (first, count) = axis.within(position);
-                        assert_eq!(count, found.clone().count());
-                        assert!(count == 0 || Some(first) == found.min());
-                    }
-                }
-            }
-        }
-    }
+    })
 }

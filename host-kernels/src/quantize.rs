@@ -1,8 +1,20 @@
 //! Between f32 and integers with a scale and a zero point.
 
+use crate::registry::{
+    Registered, kernels,
+    sets::{F32, I8, I32},
+};
 use crate::{expect, product};
+use serinette_core::op;
 use serinette_core::op::quantize::{PER_TENSOR, Quantization};
 use serinette_core::schedule::{KernelError, Operands, StepView};
+
+/// The kernels of this family.
+pub(crate) static KERNELS: &[Registered] = kernels! { quantize:
+    op::quantize::QUANTIZE => f32_to_i8, F32 => I8;
+    op::quantize::DEQUANTIZE => i8_to_f32, I8 => F32;
+    op::quantize::DEQUANTIZE => i32_to_f32, I32 => F32;
+};
 
 /// `Quantize`: f32 to i8.
 pub fn f32_to_i8(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {

@@ -1,8 +1,13 @@
 //! Sizes and counters as tensors.
 
 use crate::expect;
-use serinette_core::op::size::Size;
+use crate::registry::{Registered, sets};
+use serinette_core::op::size::{SIZE, Size};
 use serinette_core::schedule::{KernelError, Operands, StepView};
+
+/// The kernels of this family.
+pub(crate) static KERNELS: &[Registered] =
+    &[Registered { op: &SIZE, name: "size::i32", input: None, also: None, output: sets::I32, kernel: i32 }];
 
 /// `Size`.
 pub fn i32(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError> {

@@ -3,7 +3,7 @@
 use crate::matmul::{REQUANTIZE, extreme, ordinary, ties};
 use crate::random::Random;
 use crate::reference::{conv, sum};
-use crate::{Case, Tensor, Tolerance};
+use crate::{Case, Tensor, Tolerance, name};
 use serinette_core::DType;
 use serinette_core::op::conv::{CONV2D, Conv2d, Geometry, QCONV2D, QConv2d};
 
@@ -112,6 +112,16 @@ pub(crate) fn cases() -> Vec<Case> {
         }
     }
     special(&mut random, &mut all);
+    for dtype in [DType::F16, DType::BF16, DType::F64] {
+        for (index, s) in SHAPES.iter().enumerate().filter(|(i, _)| i % 2 == 0) {
+            let (x, w) = (random.floats(dtype, &s.x), random.floats(dtype, &s.w));
+            let bias = (index % 4 == 0).then(|| random.floats(dtype, &[s.w[0]]));
+            let activation = u32::from(index % 3 == 0);
+            let what =
+                format!("{}/{}, bias {}, activation {activation}", name(dtype), s.what, bias.is_some());
+            all.push(float(what, s, activation, [&x, &w], bias.as_ref(), None));
+        }
+    }
     all
 }
 
@@ -125,7 +135,7 @@ fn float(
 ) -> Case {
     let attrs = Conv2d { geometry: s.geometry(), groups: s.groups, activation };
     let (dims, sums) = conv::float(&attrs.geometry, s.groups, x, w, bias);
-    let (y, bounds) = sum::rounded(DType::F32, &dims, &sums, activation == 1);
+    let (y, bounds) = sum::rounded(x.dtype, &dims, &sums, activation == 1);
     let case = Case::new(&CONV2D, what, &attrs).input(x).input(w);
     let case = if bias.is_some() { case.optional(bias) } else { case };
     case.output(y).within(tolerance.unwrap_or(bounds))

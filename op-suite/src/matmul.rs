@@ -40,9 +40,11 @@ fn transposed(b: &[usize]) -> Vec<usize> {
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     let mut random = Random::new(1);
-    for dtype in [DType::F32, DType::F16] {
-        for (a, b) in SHAPES {
-            for flags in 0..8u32 {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for (index, (a, b)) in SHAPES.iter().enumerate() {
+            // All combinations in the types of most models, some in the others.
+            let some = matches!(dtype, DType::BF16 | DType::F64);
+            for flags in (0..8u32).filter(|f| !some || f % 4 == index as u32 % 4) {
                 let (transpose_b, with_bias, activation) = (flags & 1, flags & 2 != 0, flags >> 2);
                 let attrs = MatMul { activation, transpose_b };
                 let b = if transpose_b == 1 { transposed(b) } else { b.to_vec() };
@@ -65,6 +67,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }
     }
     all.extend(special());
+    wrapping(&mut random, &mut all);
     quantized(&mut random, &mut all);
     all
 }
@@ -81,6 +84,31 @@ fn float(
     let case = Case::new(&MATMUL, what, attrs).input(a).input(b);
     let case = if bias.is_some() { case.optional(bias) } else { case };
     case.output(y).within(tolerance.unwrap_or(bounds))
+}
+
+/// Integers of all sizes, whose sums wrap.
+fn wrapping(random: &mut Random, all: &mut Vec<Case>) {
+    for dtype in [DType::I32, DType::I64, DType::U32, DType::U64] {
+        for (index, (a, b)) in SHAPES.iter().enumerate() {
+            let (transpose_b, activation) = (index as u32 % 2, index as u32 / 2 % 2);
+            let attrs = MatMul { activation, transpose_b };
+            let b = if transpose_b == 1 { transposed(b) } else { b.to_vec() };
+            let (x, w) = (random.any(dtype, a), random.any(dtype, &b));
+            let n = if transpose_b == 1 { b[b.len() - 2] } else { b[b.len() - 1] };
+            let bias = (index % 3 != 0).then(|| random.any(dtype, &[n]));
+            let (dims, sums) = matmul::whole(&x, &w, bias.as_ref(), transpose_b == 1);
+            let activated = |sum: &i128| {
+                // Modulo the size of the type, then the sign of that.
+                let stored = Tensor::integer(dtype, &[1], &[*sum]).wide_integers()[0];
+                if activation == 1 { stored.max(0) } else { stored }
+            };
+            let y = Tensor::integer(dtype, &dims, &sums.iter().map(activated).collect::<Vec<_>>());
+            let what = format!("{}/{a:?}x{b:?}/{attrs:?} bias {}", name(dtype), bias.is_some());
+            let case = Case::new(&MATMUL, what, &attrs).input(&x).input(&w);
+            let case = if bias.is_some() { case.optional(bias.as_ref()) } else { case };
+            all.push(case.output(y));
+        }
+    }
 }
 
 /// Infinities, NaN, overflow: outer products (one term each, so the result is one rounding), and sums with an

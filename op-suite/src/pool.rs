@@ -3,6 +3,7 @@
 use crate::random::Random;
 use crate::reference::pool::windows;
 use crate::reference::round::quotient_half_even;
+use crate::reference::sum::{storing, unit};
 use crate::{Case, Tensor, Tolerance, name};
 use serinette_core::DType;
 use serinette_core::op::conv::Geometry;
@@ -34,19 +35,21 @@ pub(crate) fn cases() -> Vec<Case> {
         let geometry = Geometry { strides: *strides, pads: *pads, dilations: *dilations };
         for count_padding in [0, 1] {
             let attrs = Pool2d { geometry, kernel: *kernel, count_padding, reserved: 0 };
-            for x in [random.floats(DType::F32, dims), random.i8s(dims), random.i32s(dims, -2, 2)] {
-                // The third: small numbers, so that many means are ties.
+            let bytes = [DType::I8, DType::U8].map(|t| random.any(t, dims));
+            let floats = [DType::F32, DType::F16, DType::BF16, DType::F64].map(|t| random.floats(t, dims));
+            for x in floats.iter().chain(&bytes).chain([&random.i32s(dims, -2, 2)]) {
+                // The last: small numbers, so that many means are ties.
                 let tied = x.dtype == DType::I32;
-                let x = if tied { narrow(&x) } else { x };
+                let x = &if tied { narrow(x) } else { x.clone() };
                 let what = format!(
                     "{}/{what}{}, padding counted {count_padding}",
                     name(x.dtype),
                     ["", ", ties"][usize::from(tied)]
                 );
                 if count_padding == 0 {
-                    all.push(maximum(what.clone(), &attrs, &x));
+                    all.push(maximum(what.clone(), &attrs, x));
                 }
-                all.push(average(what, &attrs, &x));
+                all.push(average(what, &attrs, x));
             }
         }
     }
@@ -92,36 +95,39 @@ fn maximum(what: String, attrs: &Pool2d, x: &Tensor) -> Case {
     };
     let y: Vec<f64> = windows.iter().map(|(elements, _)| largest(elements)).collect();
     let y = match x.dtype {
-        DType::I8 => Tensor::i8(&dims, &y.iter().map(|y| *y as i8).collect::<Vec<_>>()),
-        _ => Tensor::float(DType::F32, &dims, &y),
+        DType::I8 | DType::U8 => {
+            Tensor::integer(x.dtype, &dims, &y.iter().map(|y| *y as i128).collect::<Vec<_>>())
+        }
+        t => Tensor::float(t, &dims, &y),
     };
     Case::new(&MAX_POOL2D, what, attrs).input(x).output(y)
 }
 
-/// f32: `n` additions with a relative error of at most 2^-24 each on sums below `Σ|x|`, then a division, for which
-/// devices allow 2.5 units in the last place, each at most 2^-23 of the mean.
+/// Floats: `n` additions with a relative error of at most one unit each on sums below `Σ|x|`, then a division, for
+/// which devices allow 2.5 units in the last place, each at most two units of the mean.
 fn average(what: String, attrs: &Pool2d, x: &Tensor) -> Case {
     let (dims, windows) = windows(attrs, &x.dims);
     let count =
         |elements: &[usize], taps: usize| if attrs.count_padding == 1 { taps } else { elements.len() };
     let case = Case::new(&AVERAGE_POOL2D, what, attrs).input(x);
-    if x.dtype == DType::I8 {
-        let integers = x.integers();
+    if matches!(x.dtype, DType::I8 | DType::U8) {
+        let integers = x.wide_integers();
         let mean = |(elements, taps): &(Vec<usize>, usize)| {
-            let sum: i128 = elements.iter().map(|i| i128::from(integers[*i])).sum();
-            quotient_half_even(sum, count(elements, *taps) as i128) as i8
+            let sum: i128 = elements.iter().map(|i| integers[*i]).sum();
+            quotient_half_even(sum, count(elements, *taps) as i128)
         };
-        return case.output(Tensor::i8(&dims, &windows.iter().map(mean).collect::<Vec<_>>()));
+        return case.output(Tensor::integer(x.dtype, &dims, &windows.iter().map(mean).collect::<Vec<_>>()));
     }
     let numbers = x.numbers();
-    let unit = 2f64.powi(-24);
     let (mut y, mut bounds) = (Vec::new(), Vec::new());
     for (elements, taps) in &windows {
         let n = count(elements, *taps) as f64;
         let sum: f64 = elements.iter().map(|i| numbers[*i]).sum();
         let magnitude: f64 = elements.iter().map(|i| numbers[*i].abs()).sum();
         y.push(sum / n);
-        bounds.push((elements.len() as f64 + 6.0) * unit * magnitude / n + f64::from(f32::MIN_POSITIVE));
+        let stored = if x.dtype == DType::F32 { 0.0 } else { storing(x.dtype, magnitude / n) };
+        let summed = (elements.len() as f64 + 6.0) * unit(x.dtype) * magnitude / n;
+        bounds.push(summed + stored + f64::from(f32::MIN_POSITIVE));
     }
-    case.output(Tensor::float(DType::F32, &dims, &y)).within(Tolerance::Bounds(bounds))
+    case.output(Tensor::float(x.dtype, &dims, &y)).within(Tolerance::Bounds(bounds))
 }

@@ -1,6 +1,5 @@
 //! Random tensors with fixed seeds.
 
-use crate::reference::half;
 use crate::tensor::Tensor;
 use serinette_core::DType;
 
@@ -61,6 +60,26 @@ impl Random {
         Tensor::new(dtype, dims, bytes)
     }
 
+    /// Numbers of any type but complex ones: floats in −2..2, integers of all sizes, bools.
+    pub(crate) fn numbers(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
+        match dtype {
+            DType::F32 | DType::F16 | DType::BF16 | DType::F64 => self.floats(dtype, dims),
+            DType::Bool => self.small(dtype, dims, 0, 1),
+            _ => self.any(dtype, dims),
+        }
+    }
+
+    /// Whole numbers in `low..=high` of any type but complex ones; below 0 they wrap in unsigned types.
+    pub(crate) fn small(&mut self, dtype: DType, dims: &[usize], low: i64, high: i64) -> Tensor {
+        let x = self.list(dims, |r| r.integer(low, high));
+        match dtype {
+            DType::F32 | DType::F16 | DType::BF16 | DType::F64 => {
+                Tensor::float(dtype, dims, &x.iter().map(|x| *x as f64).collect::<Vec<_>>())
+            }
+            _ => Tensor::integer(dtype, dims, &x.iter().map(|x| i128::from(*x)).collect::<Vec<_>>()),
+        }
+    }
+
     /// One of a list.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.bits() as usize % from.len()]
@@ -107,27 +126,38 @@ pub(crate) const SPECIAL_HALVES: [u16; 18] = [
     0x7e00, 0x3c01, 0x6800, 0x5c01, 0x1400,
 ];
 
-/// Every pair of a list, as two tensors `[n, n]`.
-pub(crate) fn pairs_f32(list: &[f32]) -> (Tensor, Tensor) {
-    let n = list.len();
-    let a: Vec<f32> = (0..n * n).map(|i| list[i / n]).collect();
-    let b: Vec<f32> = (0..n * n).map(|i| list[i % n]).collect();
-    (Tensor::f32(&[n, n], &a), Tensor::f32(&[n, n], &b))
+/// Every pair of the elements of a list `[n]`, as two tensors `[n, n]`.
+pub(crate) fn pairs(list: &Tensor) -> (Tensor, Tensor) {
+    let n = list.elements();
+    let pick = |f: fn(usize, usize) -> usize| {
+        let bytes = (0..n * n).flat_map(|i| list.element(f(i, n)).to_vec()).collect();
+        Tensor::new(list.dtype, &[n, n], bytes)
+    };
+    (pick(|i, n| i / n), pick(|i, n| i % n))
 }
 
-/// Every pair of a list, as two tensors `[n, n]`.
-pub(crate) fn pairs_f16(list: &[u16]) -> (Tensor, Tensor) {
-    let n = list.len();
-    let a: Vec<u16> = (0..n * n).map(|i| list[i / n]).collect();
-    let b: Vec<u16> = (0..n * n).map(|i| list[i % n]).collect();
-    debug_assert!(list.iter().any(|h| half::to_f64(*h).is_nan()));
-    (Tensor::f16_bits(&[n, n], &a), Tensor::f16_bits(&[n, n], &b))
-}
-
-/// Every pair of a list, as two tensors `[n, n]`.
-pub(crate) fn pairs_i32(list: &[i32]) -> (Tensor, Tensor) {
-    let n = list.len();
-    let a: Vec<i32> = (0..n * n).map(|i| list[i / n]).collect();
-    let b: Vec<i32> = (0..n * n).map(|i| list[i % n]).collect();
-    (Tensor::i32(&[n, n], &a), Tensor::i32(&[n, n], &b))
+/// Numbers that arithmetic in a type treats specially: extremes, zeros, NaN, infinities; no subnormals of f32.
+pub(crate) fn special(dtype: DType) -> Tensor {
+    let bits = 8 * dtype.size() as u32;
+    match dtype {
+        DType::F32 => Tensor::f32(&[SPECIAL.len()], &SPECIAL),
+        DType::F16 => Tensor::f16_bits(&[SPECIAL_HALVES.len()], &SPECIAL_HALVES),
+        DType::BF16 => Tensor::float(dtype, &[SPECIAL.len()], &SPECIAL.map(f64::from)),
+        DType::F64 => {
+            let mut all = SPECIAL.map(f64::from).to_vec();
+            all.extend([f64::MAX, f64::MIN_POSITIVE, f64::from_bits(1), 1e-300, -1e300]);
+            Tensor::float(dtype, &[all.len()], &all)
+        }
+        DType::Bool => Tensor::integer(dtype, &[2], &[0, 1]),
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => {
+            let most = (1i128 << bits) - 1;
+            let all = [0, 1, 2, 3, 7, 8, most, most - 1, most / 2, most / 2 + 1, 97];
+            Tensor::integer(dtype, &[all.len()], &all)
+        }
+        _ => {
+            let most = (1i128 << (bits - 1)) - 1;
+            let all = [0, 1, -1, 2, -2, 3, -7, most, -most - 1, most - 1, -most, 97, -100];
+            Tensor::integer(dtype, &[all.len()], &all)
+        }
+    }
 }

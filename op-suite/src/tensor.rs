@@ -51,13 +51,24 @@ impl Tensor {
         Tensor::new(DType::F16, dims, x.iter().flat_map(|x| x.to_le_bytes()).collect())
     }
 
-    /// Floats rounded once to f32 or f16.
+    /// Floats rounded once to a floating-point type; f32 where `dtype` is none.
     pub fn float(dtype: DType, dims: &[usize], x: &[f64]) -> Tensor {
-        if dtype == DType::F16 {
-            Tensor::f16_bits(dims, &x.iter().map(|x| half::from_f64(*x)).collect::<Vec<_>>())
-        } else {
-            Tensor::f32(dims, &x.iter().map(|x| *x as f32).collect::<Vec<_>>())
+        let bits = |f: fn(f64) -> u16| x.iter().flat_map(|x| f(*x).to_le_bytes()).collect();
+        match dtype {
+            DType::F16 => Tensor::new(dtype, dims, bits(half::from_f64)),
+            DType::BF16 => Tensor::new(dtype, dims, bits(half::bf16_from_f64)),
+            DType::F64 => Tensor::new(dtype, dims, x.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            _ => Tensor::f32(dims, &x.iter().map(|x| *x as f32).collect::<Vec<_>>()),
         }
+    }
+
+    /// Integers modulo 2^bits of an integer type; what is not zero is true in a bool.
+    pub fn integer(dtype: DType, dims: &[usize], x: &[i128]) -> Tensor {
+        let bytes = x.iter().flat_map(|x| {
+            let x = if dtype == DType::Bool { i128::from(*x != 0) } else { *x };
+            x.to_le_bytes().into_iter().take(dtype.size())
+        });
+        Tensor::new(dtype, dims, bytes.collect())
     }
 
     /// Number of elements.
@@ -94,6 +105,20 @@ impl Tensor {
     /// Every element as a number.
     pub(crate) fn numbers(&self) -> Vec<f64> {
         (0..self.elements()).map(|i| self.number(i).unwrap_or(f64::NAN)).collect()
+    }
+
+    /// Every element as an integer without loss; for integer types and bool.
+    pub(crate) fn wide_integers(&self) -> Vec<i128> {
+        let signed = matches!(self.dtype, DType::I8 | DType::I16 | DType::I32 | DType::I64);
+        (0..self.elements())
+            .map(|i| {
+                let b = self.element(i);
+                let fill = if signed && b.last().is_some_and(|b| *b >= 0x80) { 0xff } else { 0 };
+                let mut all = [fill; 16];
+                all[..b.len()].copy_from_slice(b);
+                i128::from_le_bytes(all)
+            })
+            .collect()
     }
 
     /// Every element as an integer; for integer types.

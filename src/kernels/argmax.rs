@@ -8,7 +8,11 @@ use serinette_dispatch::{LowerError, LowerStep};
 
 pub(super) fn lower(step: &LowerStep<'_>, to: &mut Launch<'_>) -> Result<(), LowerError> {
     let (x, y) = (input(step, 0)?, output(step)?);
-    let axis = attrs::<ArgMax>(step)?.axis as usize;
+    let attributes = attrs::<ArgMax>(step)?;
+    if attributes.last != 0 {
+        return Err(LowerError::NoKernel);
+    }
+    let axis = attributes.axis as usize;
     let kernel = match x.dtype {
         DType::F32 => g::ARGMAX_F32,
         DType::I8 => g::ARGMAX_I8,

@@ -4,11 +4,12 @@ use super::generated as g;
 use super::launch::{Launch, input, output, word};
 use super::layout::{AxisWords, broadcast};
 use serinette_core::DType;
-use serinette_core::op::compare::{EQUAL, GREATER, LESS};
+use serinette_core::op::compare::{EQUAL, GREATER, GREATER_OR_EQUAL, LESS, LESS_OR_EQUAL};
 use serinette_dispatch::{LowerError, LowerStep};
 
 /// The relations of an op in the bits of the kernel: 1 less, 2 equal, 4 greater.
-static RELATIONS: [(u16, u32); 3] = [(LESS.code, 1), (EQUAL.code, 2), (GREATER.code, 4)];
+static RELATIONS: [(u16, u32); 5] =
+    [(LESS.code, 1), (EQUAL.code, 2), (LESS_OR_EQUAL.code, 3), (GREATER.code, 4), (GREATER_OR_EQUAL.code, 6)];
 
 pub(super) fn lower(step: &LowerStep<'_>, to: &mut Launch<'_>) -> Result<(), LowerError> {
     let (a, b, y) = (input(step, 0)?, input(step, 1)?, output(step)?);

@@ -40,7 +40,7 @@ pub struct Library;
 /// Lowers the steps of one op.
 type Lower = fn(&LowerStep<'_>, &mut Launch<'_>) -> Result<(), LowerError>;
 
-/// Which family lowers which op.
+/// Which family lowers which op, besides the families with tables of their own.
 static TABLE: &[(&OpDescriptor, Lower)] = &[
     (&op::matmul::MATMUL, matmul::lower),
     (&op::matmul::QMATMUL, matmul::lower_quantized),
@@ -50,7 +50,19 @@ static TABLE: &[(&OpDescriptor, Lower)] = &[
     (&op::pool::AVERAGE_POOL2D, pool::lower),
     (&op::binary::ADD, binary::lower),
     (&op::binary::MUL, binary::lower),
-    (&op::unary::RELU, unary::lower),
+    (&op::binary::SUB, binary::lower),
+    (&op::binary::DIV, binary::lower),
+    (&op::binary::MOD, binary::lower),
+    (&op::binary::REMAINDER, binary::lower),
+    (&op::binary::MIN, binary::lower),
+    (&op::binary::MAX, binary::lower),
+    (&op::binary::PRELU, binary::lower),
+    (&op::binary::BIT_AND, binary::lower),
+    (&op::binary::BIT_OR, binary::lower),
+    (&op::binary::BIT_XOR, binary::lower),
+    (&op::binary::SHIFT_LEFT, binary::lower),
+    (&op::binary::SHIFT_RIGHT, binary::lower),
+    (&op::binary::SILU_MUL, binary::lower),
     (&op::softmax::SOFTMAX, softmax::lower),
     (&op::movement::COPY, movement::lower_copy),
     (&op::movement::TRANSPOSE, movement::lower_transpose),
@@ -64,8 +76,15 @@ static TABLE: &[(&OpDescriptor, Lower)] = &[
     (&op::compare::LESS, compare::lower),
     (&op::compare::GREATER, compare::lower),
     (&op::compare::EQUAL, compare::lower),
+    (&op::compare::LESS_OR_EQUAL, compare::lower),
+    (&op::compare::GREATER_OR_EQUAL, compare::lower),
     (&op::size::SIZE, size::lower),
 ];
+
+/// Every op that has kernels.
+fn table() -> impl Iterator<Item = &'static (&'static OpDescriptor, Lower)> {
+    TABLE.iter().chain(unary::TABLE)
+}
 
 // SAFETY: a kernel reads and writes an operand at positions below the operand's number of elements, which it gets in
 // its parameters; the families compute those from the shapes of the step, in checked arithmetic, and by the same
@@ -83,7 +102,7 @@ unsafe impl KernelLibrary for Library {
         caps: &DeviceCaps,
         emit: &mut dyn FnMut(Dispatch),
     ) -> Result<(), LowerError> {
-        let family = TABLE.iter().find(|(op, _)| (op.code, op.version) == (step.op, step.version));
+        let family = table().find(|(op, _)| (op.code, op.version) == (step.op, step.version));
         let (_, lower) = family.ok_or(LowerError::NoKernel)?;
         // Nothing to write, so nothing to do, whatever the inputs.
         if step.outputs.iter().all(|y| y.shape.elements() == 0) {

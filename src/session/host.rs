@@ -1,14 +1,16 @@
 //! The host as an engine: the core executor over arenas of this process.
 
-use super::{Engine, Outcome, Run, RunStats, Tap};
+use super::{Engine, Outcome, Run, RunStats, SessionOptions, StepTime, Tap};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::model::Model;
-use serinette_core::NONE;
-use serinette_core::schedule::bind::Place;
+use serinette_core::op::{self, Cost, StepShapes};
+use serinette_core::schedule::bind::{Bindings, Place};
 use serinette_core::schedule::exec::MAX_ARENAS;
 use serinette_core::schedule::record::{SectionId, step_kind};
 use serinette_core::schedule::{self, Executor, Kernel, Memory, Progress, Reason};
+use serinette_core::{DType, NONE};
+use std::time::Instant;
 
 /// What is called between polls with the step that ran and the arenas.
 type Between<'a> = &'a mut dyn FnMut(u32, &[Buffer]) -> Result<(), Error>;
@@ -16,13 +18,15 @@ type Between<'a> = &'a mut dyn FnMut(u32, &[Buffer]) -> Result<(), Error>;
 pub(super) struct HostEngine {
     arenas: Vec<Buffer>,
     kernels: Vec<Kernel>,
+    /// Where the kernels split their work, if they may.
+    pool: Option<rayon::ThreadPool>,
 }
 
 impl HostEngine {
-    pub(super) fn open(model: &Model, plan: u32) -> Result<HostEngine, Error> {
+    pub(super) fn open(model: &Model, plan: u32, options: &SessionOptions) -> Result<HostEngine, Error> {
         let program = model.program();
         let plan = program.plans.get(plan)?;
-        let kernels = super::super::host_kernels(model)?;
+        let kernels = crate::host_kernels(model, options.deterministic)?;
         let mut arenas = Vec::new();
         for i in 0..plan.arenas[1] {
             let a = program.arena(plan, i)?;
@@ -35,7 +39,17 @@ impl HostEngine {
             let bytes = usize::try_from(a.bytes).ok().and_then(Buffer::new);
             arenas.push(bytes.ok_or(Error::Budget { budget: 0, needed: a.bytes })?);
         }
-        Ok(HostEngine { arenas, kernels })
+        let pool = match options.threads {
+            0 | 1 => None,
+            threads => Some(
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .thread_name(|i| format!("serinette-{i}"))
+                    .build()
+                    .map_err(|e| Error::Threads { wanted: threads, reason: e.to_string() })?,
+            ),
+        };
+        Ok(HostEngine { arenas, kernels, pool })
     }
 
     fn copy_inputs(&mut self, run: &Run<'_>) -> Result<(), Error> {
@@ -68,34 +82,70 @@ impl HostEngine {
         Ok(())
     }
 
-    /// Runs an entry `steps` steps at a time and calls `between` after each poll.
-    fn walk(&mut self, run: &Run<'_>, steps: u32, between: Between<'_>) -> Result<Option<u32>, Error> {
-        let program = run.bindings.program();
-        let mut executor = Executor::new(run.bindings, &self.kernels, run.entry)?;
-        let mut few: [&[u8]; 16] = [&[]; 16];
-        let many: Vec<&[u8]>;
-        let count = program.weights.len();
-        let weights: &[&[u8]] = if count <= few.len() {
-            few.iter_mut().zip(0..count as u32).for_each(|(w, id)| *w = run.model.weights(id));
-            few.get(..count).unwrap_or(&[])
-        } else {
-            many = (0..count as u32).map(|id| run.model.weights(id)).collect();
-            &many
-        };
-        loop {
-            let at = executor.step();
-            let progress = {
-                let mut arenas: heapless::Vec<&mut [u8], MAX_ARENAS> = heapless::Vec::new();
-                // The verifier bounds the number of arenas.
-                arenas.extend(self.arenas.iter_mut().take(MAX_ARENAS).map(|a| a.bytes_mut()));
-                executor.poll(&mut Memory { arenas: &mut arenas, weights }, steps)?
-            };
-            between(at, &self.arenas)?;
-            if progress == Progress::Done {
-                return Ok(executor.fault().step());
-            }
+    /// Runs an entry, in the pool if there is one.
+    fn walk(&mut self, run: &Run<'_>) -> Result<Option<u32>, Error> {
+        let HostEngine { arenas, kernels, pool } = self;
+        let mut walk = || walk(arenas, kernels, run, u32::MAX, &mut |_, _| Ok(()));
+        match pool {
+            Some(pool) => pool.install(walk),
+            None => walk(),
         }
     }
+}
+
+/// Runs an entry `steps` steps at a time and calls `between` after each poll.
+fn walk(
+    buffers: &mut [Buffer],
+    kernels: &[Kernel],
+    run: &Run<'_>,
+    steps: u32,
+    between: Between<'_>,
+) -> Result<Option<u32>, Error> {
+    let program = run.bindings.program();
+    let mut executor = Executor::new(run.bindings, kernels, run.entry)?;
+    let mut few: [&[u8]; 16] = [&[]; 16];
+    let many: Vec<&[u8]>;
+    let count = program.weights.len();
+    let weights: &[&[u8]] = if count <= few.len() {
+        few.iter_mut().zip(0..count as u32).for_each(|(w, id)| *w = run.model.weights(id));
+        few.get(..count).unwrap_or(&[])
+    } else {
+        many = (0..count as u32).map(|id| run.model.weights(id)).collect();
+        &many
+    };
+    loop {
+        let at = executor.step();
+        let progress = {
+            let mut arenas: heapless::Vec<&mut [u8], MAX_ARENAS> = heapless::Vec::new();
+            // The verifier bounds the number of arenas.
+            arenas.extend(buffers.iter_mut().take(MAX_ARENAS).map(|a| a.bytes_mut()));
+            executor.poll(&mut Memory { arenas: &mut arenas, weights }, steps)?
+        };
+        between(at, buffers)?;
+        if progress == Progress::Done {
+            return Ok(executor.fault().step());
+        }
+    }
+}
+
+/// What a step costs at the sizes that are bound.
+fn cost(bindings: &Bindings<'_>, at: u32) -> Result<Cost, Error> {
+    let program = bindings.program();
+    let step = program.steps.get(at)?;
+    let signature = program.signatures.get(step.link)?;
+    let Some(op) = op::find(op::ALL, signature.op, signature.version) else { return Ok(Cost::default()) };
+    // The shape of a window does not depend on where it is.
+    let shape = |v: u32| bindings.shape(program.values.get(v)?);
+    let mut inputs = Vec::new();
+    for v in program.step_inputs(step)? {
+        inputs.push(if v == NONE { None } else { Some(shape(v)?) });
+    }
+    let outputs = program.step_outputs(step)?.map(shape).collect::<Result<Vec<_>, _>>()?;
+    let count = usize::from(signature.inputs) + usize::from(signature.outputs);
+    let types = signature.dtypes.iter().take(count);
+    let dtypes: Vec<DType> = types.map(|c| DType::from_code(*c).unwrap_or(DType::U8)).collect();
+    let attrs = program.step_attrs(at, step)?;
+    Ok((op.cost)(&StepShapes { attrs, inputs: &inputs, outputs: &outputs, dtypes: &dtypes }))
 }
 
 fn out_of_range(value: u32, expected: usize, found: usize) -> Error {
@@ -105,7 +155,7 @@ fn out_of_range(value: u32, expected: usize, found: usize) -> Error {
 impl Engine for HostEngine {
     fn run(&mut self, mut run: Run<'_>) -> Result<Outcome, Error> {
         self.copy_inputs(&run)?;
-        let fault = self.walk(&run, u32::MAX, &mut |_, _| Ok(()))?;
+        let fault = self.walk(&run)?;
         self.copy_outputs(&mut run)?;
         Ok(Outcome { fault, stats: RunStats::default() })
     }
@@ -114,7 +164,7 @@ impl Engine for HostEngine {
         self.copy_inputs(&run)?;
         let bindings = run.bindings;
         let program = *bindings.program();
-        let fault = self.walk(&run, 1, &mut |at, arenas| {
+        let fault = walk(&mut self.arenas, &self.kernels, &run, 1, &mut |at, arenas| {
             let step = program.steps.get(at)?;
             if step.kind != step_kind::OP {
                 return Ok(());
@@ -139,6 +189,32 @@ impl Engine for HostEngine {
             }
             Ok(())
         })?;
+        self.copy_outputs(&mut run)?;
+        Ok(Outcome { fault, stats: RunStats::default() })
+    }
+
+    fn run_timed(&mut self, mut run: Run<'_>, each: &mut dyn FnMut(StepTime)) -> Result<Outcome, Error> {
+        self.copy_inputs(&run)?;
+        let bindings = run.bindings;
+        let HostEngine { arenas, kernels, pool } = self;
+        let mut walk = || {
+            let mut begun = Instant::now();
+            let mut times = Vec::new();
+            let fault = walk(arenas, kernels, &run, 1, &mut |at, _| {
+                let time = begun.elapsed();
+                if bindings.program().steps.get(at)?.kind == step_kind::OP {
+                    times.push(StepTime { step: at, time, cost: cost(&bindings, at)? });
+                }
+                begun = Instant::now();
+                Ok(())
+            })?;
+            Ok::<_, Error>((fault, times))
+        };
+        let (fault, times) = match pool {
+            Some(pool) => pool.install(walk),
+            None => walk(),
+        }?;
+        times.into_iter().for_each(each);
         self.copy_outputs(&mut run)?;
         Ok(Outcome { fault, stats: RunStats::default() })
     }

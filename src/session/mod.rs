@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::model::Model;
 use crate::requirements::Requirements;
 use crate::tensor::TensorView;
-use serinette_core::op;
+use serinette_core::op::{self, Cost};
 use serinette_core::schedule::bind::{bind, solve_symbols};
 use serinette_core::schedule::record::{Entry, entry_kind, role, step_kind, symbol_kind, view};
 use serinette_core::schedule::{self, Bindings};
@@ -29,11 +29,21 @@ pub struct SessionOptions {
     pub bad_index_is_error: bool,
     /// Longest wait for a device.
     pub timeout: Duration,
+    /// Threads that the host kernels may use, at least 1.
+    pub threads: usize,
+    /// Steps on the host take the reference kernels: slower, but with the same bits on every processor.
+    pub deterministic: bool,
 }
 
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
-        SessionOptions { budget: None, bad_index_is_error: true, timeout: Duration::from_secs(60) }
+        SessionOptions {
+            budget: None,
+            bad_index_is_error: true,
+            timeout: Duration::from_secs(60),
+            threads: 1,
+            deterministic: false,
+        }
     }
 }
 
@@ -63,7 +73,29 @@ pub struct Tap {
     pub bytes: Vec<u8>,
 }
 
+/// How long a step took.
+#[derive(Clone, Copy, Debug)]
+pub struct StepTime {
+    /// The step.
+    pub step: u32,
+    /// From its start to its end.
+    pub time: Duration,
+    /// What it had to do.
+    pub cost: Cost,
+}
+
+/// What is looked at during a run.
+pub(crate) enum Watch<'a> {
+    Nothing,
+    Values(&'a mut dyn FnMut(Tap)),
+    Times(&'a mut dyn FnMut(StepTime)),
+}
+
 /// What an engine is given for a run.
+#[cfg_attr(
+    not(any(feature = "vulkan", feature = "wgpu")),
+    expect(dead_code, reason = "the host's engine keeps no recordings and waits for nothing")
+)]
 pub(crate) struct Run<'a> {
     pub model: &'a Model,
     pub bindings: Bindings<'a>,
@@ -90,6 +122,10 @@ pub(crate) trait Engine: Send {
     fn run(&mut self, run: Run<'_>) -> Result<Outcome, Error>;
     /// Runs an entry step by step and shows every value after the step that wrote it.
     fn run_tapped(&mut self, run: Run<'_>, each: &mut dyn FnMut(Tap)) -> Result<Outcome, Error>;
+    /// Runs an entry step by step and gives the time of each.
+    fn run_timed(&mut self, _run: Run<'_>, _each: &mut dyn FnMut(StepTime)) -> Result<Outcome, Error> {
+        Err(Error::HostOnly { what: "times of single steps" })
+    }
     /// Writes a range of an arena of the plan.
     fn write(&mut self, arena: u32, offset: usize, bytes: &[u8]) -> Result<(), Error>;
     /// Reads a range of an arena of the plan.
@@ -112,21 +148,48 @@ pub struct Session {
     outputs: Vec<Vec<Buffer>>,
     /// Params that were never set.
     missing: Vec<u32>,
+    /// The entry that computes derived values, if there is one.
+    prepare: Option<u32>,
+    /// Whether derived values are up to date.
     prepared: bool,
+    /// What each entry writes that outlives it.
+    writes: Vec<Writes>,
     poisoned: bool,
     stats: RunStats,
 }
 
+/// What an entry writes that outlives it.
+#[derive(Clone, Copy, Default)]
+struct Writes {
+    state: bool,
+    params: bool,
+}
+
 impl Model {
-    /// Opens a session on a device.
+    /// Opens a session on a device, for all sizes that the model can have.
     pub fn session(&self, device: &Device, options: &SessionOptions) -> Result<Session, Error> {
-        Session::open(self, device, options)
+        Session::open(self, device, options, &[])
+    }
+
+    /// Opens a session that keeps to certain sizes, on the smallest plan that admits them.
+    pub fn session_for(
+        &self,
+        device: &Device,
+        options: &SessionOptions,
+        sizes: &[(&str, u64)],
+    ) -> Result<Session, Error> {
+        Session::open(self, device, options, sizes)
     }
 }
 
 impl Session {
-    fn open(model: &Model, device: &Device, options: &SessionOptions) -> Result<Session, Error> {
-        let needed = Requirements::of(model, device)?;
+    fn open(
+        model: &Model,
+        device: &Device,
+        options: &SessionOptions,
+        sizes: &[(&str, u64)],
+    ) -> Result<Session, Error> {
+        let needed = Requirements::of(model, device, sizes)?;
         if let Some(budget) = options.budget
             && needed.total(device) > budget
         {
@@ -135,11 +198,11 @@ impl Session {
         let program = model.program();
         let plan = needed.plan;
         let engine: Box<dyn Engine> = match device {
-            Device::Host => Box::new(host::HostEngine::open(model, plan)?),
+            Device::Host => Box::new(host::HostEngine::open(model, plan, options)?),
             #[cfg(feature = "vulkan")]
-            Device::Vulkan(d) => Box::new(gpu::GpuEngine::open(d.clone(), model, plan)?),
+            Device::Vulkan(d) => Box::new(gpu::GpuEngine::open(d.clone(), model, plan, options)?),
             #[cfg(feature = "wgpu")]
-            Device::Wgpu(d) => Box::new(gpu::GpuEngine::open(d.clone(), model, plan)?),
+            Device::Wgpu(d) => Box::new(gpu::GpuEngine::open(d.clone(), model, plan, options)?),
         };
         let plan_record = program.plans.get(plan)?;
         let mut symbols = Vec::with_capacity(program.symbols.len());
@@ -147,6 +210,7 @@ impl Session {
             let low = program.bounds.get(plan_record.bounds[0].saturating_add(id))?.low;
             symbols.push(low.next_multiple_of(s.multiple_of.max(1)));
         }
+        let prepare = program.entries.iter().find(|(_, e)| e.kind == entry_kind::PREPARE).map(|(id, _)| id);
         let mut session = Session {
             plan,
             wanted: vec![None; symbols.len()],
@@ -155,7 +219,9 @@ impl Session {
             engine,
             outputs: program.entries.iter().map(|_| Vec::new()).collect(),
             missing: Vec::new(),
-            prepared: !program.entries.iter().any(|(_, e)| e.kind == entry_kind::PREPARE),
+            prepare,
+            prepared: prepare.is_none(),
+            writes: program.entries.iter().map(|(_, e)| writes(model, e)).collect(),
             poisoned: false,
             stats: RunStats::default(),
             symbols,
@@ -164,6 +230,9 @@ impl Session {
             options: *options,
         };
         session.load_params()?;
+        for (name, value) in sizes {
+            session.set_dim(name, *value)?;
+        }
         Ok(session)
     }
 
@@ -201,6 +270,12 @@ impl Session {
         self.plan
     }
 
+    /// The value of every symbol now.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn symbols(&self) -> &[u64] {
+        &self.symbols
+    }
+
     /// What the last run did besides computing.
     pub fn stats(&self) -> RunStats {
         self.stats
@@ -208,15 +283,7 @@ impl Session {
 
     /// Fixes a dimension that the shapes of inputs do not decide.
     pub fn set_dim(&mut self, name: &str, value: u64) -> Result<(), Error> {
-        let program = self.model.program();
-        let named = |(_, s): &(u32, &serinette_core::schedule::record::Symbol)| {
-            s.kind == symbol_kind::INPUT && program.text(s.name) == Ok(name)
-        };
-        let Some((id, _)) = program.symbols.iter().find(named) else {
-            let inputs = program.symbols.iter().filter(|(_, s)| s.kind == symbol_kind::INPUT);
-            let known = inputs.filter_map(|(_, s)| program.text(s.name).ok()).map(String::from).collect();
-            return Err(Error::Name { what: "dimension", name: name.into(), known });
-        };
+        let id = self.model.size_named(name)?;
         if let Some(w) = self.wanted.get_mut(id as usize) {
             *w = Some(value);
         }
@@ -228,33 +295,55 @@ impl Session {
         let id = self.named_value("param", role::PARAM, name)?;
         self.write_persistent(id, tensor)?;
         self.missing.retain(|m| *m != id);
-        self.prepared = !self.model.program().entries.iter().any(|(_, e)| e.kind == entry_kind::PREPARE);
+        self.prepared = self.prepare.is_none();
         Ok(())
     }
 
     /// Runs an entry. Inputs are found by name; all must be given. The outputs stay readable until the entry runs
     /// again. Once sizes have been seen, running allocates nothing on the host.
     pub fn run(&mut self, entry: &str, inputs: &[(&str, TensorView<'_>)]) -> Result<Outputs<'_>, Error> {
-        let id = self.start(entry, inputs)?;
-        let outcome = self.run_entry(id, inputs, None)?;
+        let id = self.start(entry, inputs, Watch::Nothing)?;
+        let outcome = self.run_entry(id, inputs, Watch::Nothing)?;
         self.finish(id, outcome)
     }
 
-    /// Runs an entry step by step and shows every value after the step that wrote it: for debugging and comparing
-    /// devices. Slow.
+    /// Runs an entry step by step and shows every value after the step that wrote it, those that `prepare` derives
+    /// before: for debugging and comparing devices. Slow.
     pub fn run_tapped(
         &mut self,
         entry: &str,
         inputs: &[(&str, TensorView<'_>)],
         each: &mut dyn FnMut(Tap),
     ) -> Result<Outputs<'_>, Error> {
-        let id = self.start(entry, inputs)?;
-        let outcome = self.run_entry(id, inputs, Some(each))?;
+        self.prepared = self.prepare.is_none();
+        let id = self.start(entry, inputs, Watch::Values(each))?;
+        let outcome = self.run_entry(id, inputs, Watch::Values(each))?;
+        self.finish(id, outcome)
+    }
+
+    /// Runs an entry step by step and gives the time of every step, once for each time that it runs. Values that `prepare`
+    /// derives are up to date before the first.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`Error::HostOnly`] on other devices.
+    pub fn run_timed(
+        &mut self,
+        entry: &str,
+        inputs: &[(&str, TensorView<'_>)],
+        each: &mut dyn FnMut(StepTime),
+    ) -> Result<Outputs<'_>, Error> {
+        let id = self.start(entry, inputs, Watch::Nothing)?;
+        let outcome = self.run_entry(id, inputs, Watch::Times(each))?;
         self.finish(id, outcome)
     }
 
     /// Checks everything that can be checked before a run, binds sizes, prepares derived values.
-    fn start(&mut self, entry: &str, inputs: &[(&str, TensorView<'_>)]) -> Result<u32, Error> {
+    fn start(
+        &mut self,
+        entry: &str,
+        inputs: &[(&str, TensorView<'_>)],
+        watch: Watch<'_>,
+    ) -> Result<u32, Error> {
         let model = self.model.clone();
         let program = model.program();
         let callable = |e: &Entry| e.kind == entry_kind::CALL;
@@ -271,10 +360,10 @@ impl Session {
         }
         self.check_inputs(record, entry, inputs)?;
         self.bind_sizes(record, inputs)?;
-        if !self.prepared {
-            let prepare = program.entries.iter().find(|(_, e)| e.kind == entry_kind::PREPARE);
-            if let Some((prepare, _)) = prepare {
-                self.run_entry(prepare, &[], None)?;
+        if let Some(prepare) = self.prepare.filter(|_| !self.prepared) {
+            let outcome = self.run_entry(prepare, &[], watch)?;
+            if let Some(step) = outcome.fault.filter(|_| self.options.bad_index_is_error) {
+                return Err(Error::BadIndex { step, name: self.model.step_name(step) });
             }
             self.prepared = true;
         }
@@ -393,14 +482,23 @@ impl Session {
     }
 
     fn shape_error(&self, name: &str, value: u32, t: &TensorView<'_>) -> Error {
-        Error::Shape { name: name.into(), expected: self.model.dims_text(value), found: t.shape.to_vec() }
+        let program = self.model.program();
+        let mut expected = self.model.dims_text(value);
+        // Sizes that the session keeps to are part of what is wanted.
+        for ((_, symbol), wanted) in program.symbols.iter().zip(&self.wanted) {
+            let (Some(size), Ok(name)) = (wanted, program.text(symbol.name)) else { continue };
+            if expected.trim_matches(['[', ']']).split(", ").any(|d| d == name) {
+                expected += &format!(" with {name} = {size}");
+            }
+        }
+        Error::Shape { name: name.into(), expected, found: t.shape.to_vec() }
     }
 
     fn run_entry(
         &mut self,
         id: u32,
         inputs: &[(&str, TensorView<'_>)],
-        tap: Option<&mut dyn FnMut(Tap)>,
+        watch: Watch<'_>,
     ) -> Result<Outcome, Error> {
         let model = self.model.clone();
         let program = model.program();
@@ -434,12 +532,17 @@ impl Session {
             outputs,
             timeout: self.options.timeout,
         };
-        let result = match tap {
-            None => self.engine.run(run),
-            Some(each) => self.engine.run_tapped(run, each),
+        let result = match watch {
+            Watch::Nothing => self.engine.run(run),
+            Watch::Values(each) => self.engine.run_tapped(run, each),
+            Watch::Times(each) => self.engine.run_timed(run, each),
         };
-        if result.is_err() && changes_state(&model, record) {
+        let writes = self.writes.get(id as usize).copied().unwrap_or_default();
+        if result.is_err() && (writes.state || writes.params) {
             self.poisoned = true;
+        }
+        if writes.params {
+            self.prepared = self.prepare.is_none();
         }
         result
     }
@@ -461,15 +564,18 @@ fn size_outputs(bindings: &Bindings<'_>, record: &Entry, outputs: &mut Vec<Buffe
     Ok(())
 }
 
-/// Whether an entry writes state or params.
-fn changes_state(model: &Model, record: &Entry) -> bool {
+fn writes(model: &Model, record: &Entry) -> Writes {
     let program = model.program();
-    let Ok(steps) = program.steps.range(record.first_step, record.steps) else { return false };
-    steps.filter(|(_, s)| s.kind == step_kind::OP).any(|(_, s)| {
-        program.step_outputs(s).is_ok_and(|mut outputs| {
-            outputs.any(|v| program.values.get(v).is_ok_and(|v| matches!(v.role, role::STATE | role::PARAM)))
-        })
-    })
+    let mut writes = Writes::default();
+    let Ok(steps) = program.steps.range(record.first_step, record.steps) else { return writes };
+    for (_, s) in steps.filter(|(_, s)| s.kind == step_kind::OP) {
+        for v in program.step_outputs(s).into_iter().flatten() {
+            let role = program.values.get(v).map_or(role::INTERMEDIATE, |v| v.role);
+            writes.state |= role == role::STATE;
+            writes.params |= role == role::PARAM;
+        }
+    }
+    writes
 }
 
 /// Element type and byte count of a tensor that a caller gave.

@@ -3,9 +3,9 @@
 use super::{Session, check_tensor};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::tensor::TensorView;
+use crate::tensor::{Tensor, TensorView};
 use serinette_core::schedule::Bindings;
-use serinette_core::schedule::bind::Place;
+use serinette_core::schedule::bind::{BoundValue, Place};
 use serinette_core::schedule::record::{role, view};
 use serinette_core::{DType, schedule};
 
@@ -72,6 +72,21 @@ impl Session {
         self.write_persistent(id, tensor)
     }
 
+    /// What a param holds now.
+    ///
+    /// # Errors
+    /// No param of this name, and one that was never set.
+    pub fn param(&mut self, name: &str) -> Result<Tensor, Error> {
+        let id = self.named_value("param", role::PARAM, name)?;
+        if self.missing.contains(&id) {
+            return Err(Error::MissingParam { param: name.into() });
+        }
+        let (v, (arena, offset)) = (self.persistent(id)?, self.persistent_place(id)?);
+        let mut bytes = vec![0; v.bytes];
+        self.engine.read(arena, offset, &mut bytes)?;
+        Ok(Tensor { dtype: v.dtype, shape: v.shape.dims().to_vec(), bytes })
+    }
+
     fn states(&self) -> Vec<u32> {
         let values = self.model.program().values.iter();
         values.filter(|(_, v)| v.role == role::STATE && v.view == view::NONE).map(|(id, _)| id).collect()
@@ -102,18 +117,22 @@ impl Session {
         }
     }
 
-    /// Bytes of a persistent value: of its slot's value at the bounds where sizes are not bound yet.
     fn persistent_bytes(&self, id: u32) -> Result<usize, Error> {
+        Ok(self.persistent(id)?.bytes)
+    }
+
+    /// A persistent value with its shape and size.
+    fn persistent(&self, id: u32) -> Result<BoundValue, Error> {
         let program = self.model.program();
         if self.bound {
             let bindings = Bindings::precomputed(*program, self.plan, &self.exprs)?;
-            return Ok(bindings.value(id, &[])?.bytes);
+            return Ok(bindings.value(id, &[])?);
         }
         // Before the first run: sizes that are constants are known all the same.
         let mut exprs = vec![0; program.exprs.len()];
         schedule::expr::evaluate(program, &self.symbols[..], &mut exprs)?;
         let bindings = Bindings::precomputed(*program, self.plan, &exprs)?;
-        Ok(bindings.value(id, &[])?.bytes)
+        Ok(bindings.value(id, &[])?)
     }
 
     pub(super) fn write_persistent(&mut self, id: u32, tensor: &TensorView<'_>) -> Result<(), Error> {

@@ -4,6 +4,7 @@ use super::compare::SEED;
 use super::{print_json, tell, verify};
 use crate::args::{Bench, DeviceName};
 use crate::failure::Failure;
+use crate::profile::{self, Profile};
 use crate::{compile, device, entry, input, units};
 use serde_json::{Value, json};
 use serinette::{Model, RunStats, Session, SessionOptions};
@@ -14,8 +15,6 @@ use std::time::{Duration, Instant};
 const WARM_UP: usize = 3;
 /// Time for the timed runs of a device, unless their number is given.
 const TIME: Duration = Duration::from_secs(2);
-/// Threads of the host kernels.
-const THREADS: u32 = 1;
 
 /// A device in the race.
 struct Runner {
@@ -30,15 +29,10 @@ struct Runner {
 
 /// Times a model, device beside device.
 pub fn run(args: &Bench) -> Result<(), Failure> {
-    if args.threads != THREADS {
-        eprintln!(
-            "note: the host kernels run on {THREADS} thread; --threads {} changes nothing",
-            args.threads
-        );
-    }
+    let options = SessionOptions { threads: args.threads as usize, ..SessionOptions::default() };
     // A blob is opened anew for each device; what was compiled in memory is kept in memory.
     let compiled = if compile::is_onnx(&args.file)? {
-        let (bytes, notes) = compile::compile(&args.file, &args.compile)?;
+        let (bytes, notes) = compile::compile(&args.file, &[], &args.compile)?;
         tell(&notes);
         Some(bytes)
     } else {
@@ -60,9 +54,7 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
         let start = Instant::now();
         let opened = device::open(&id)?;
         let model = load()?;
-        let mut session =
-            model.session(&opened.device, &SessionOptions::default()).map_err(|e| within(e.into()))?;
-        inputs.prepare(&mut session).map_err(within)?;
+        let mut session = inputs.session(&model, &opened.device, &options).map_err(within)?;
         session.run(callable.name, &views).map_err(|e| within(e.into()))?;
         let first_result = start.elapsed();
         let stats = session.stats();
@@ -87,7 +79,13 @@ pub fn run(args: &Bench) -> Result<(), Failure> {
     for r in &mut runners {
         r.times.sort_unstable();
     }
-    print(args, &runners, count)
+    let host = runners.iter_mut().find(|r| r.id == "host");
+    let profile = match (args.steps, host) {
+        (None, _) => None,
+        (Some(_), None) => return Err(Failure::usage("--steps times the host; give --device host")),
+        (Some(_), Some(r)) => Some(profile::take(&model, &mut r.session, callable.name, &views)?),
+    };
+    print(args, &runners, count, profile.as_ref())
 }
 
 fn timed(
@@ -114,14 +112,18 @@ fn median(sorted: &[Duration]) -> Duration {
     if sorted.len() % 2 == 1 { at(half) } else { (at(half.saturating_sub(1)) + at(half)) / 2 }
 }
 
-fn print(args: &Bench, runners: &[Runner], runs: u32) -> Result<(), Failure> {
+fn print(args: &Bench, runners: &[Runner], runs: u32, profile: Option<&Profile>) -> Result<(), Failure> {
     let peak = peak_rss();
     if args.json {
-        let each: Vec<Value> = runners.iter().map(|r| to_json(r, runs, peak)).collect();
-        return match each.as_slice() {
-            [only] => print_json(only),
-            several => print_json(&json!({ "results": several })),
+        let each: Vec<Value> = runners.iter().map(|r| to_json(args, r, runs, peak)).collect();
+        let mut all = match each.as_slice() {
+            [only] => only.clone(),
+            several => json!({ "results": several }),
         };
+        if let (Some(p), Some(all)) = (profile, all.as_object_mut()) {
+            all.insert("profile".into(), p.json(args.steps.unwrap_or_default()));
+        }
+        return print_json(&all);
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}: {runs} runs on each device", args.file.display())?;
@@ -144,14 +146,17 @@ fn print(args: &Bench, runners: &[Runner], runs: u32) -> Result<(), Failure> {
     if let Some(peak) = peak {
         writeln!(out, "peak memory of this process: {}", units::bytes(peak))?;
     }
+    if let Some(p) = profile {
+        p.print(args.steps.unwrap_or_default(), &mut out)?;
+    }
     Ok(())
 }
 
-fn to_json(r: &Runner, runs: u32, peak: Option<u64>) -> Value {
+fn to_json(args: &Bench, r: &Runner, runs: u32, peak: Option<u64>) -> Value {
     json!({
         "device": r.id,
         "device_name": r.name,
-        "threads": THREADS,
+        "threads": args.threads,
         "runs": runs,
         "median_ms": units::ms(median(&r.times)),
         "min_ms": units::ms(percentile(&r.times, 0)),

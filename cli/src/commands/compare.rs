@@ -27,11 +27,8 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
     let mut sessions = Vec::new();
     for id in [first, second] {
         let opened = device::open(id)?;
-        let mut session = model
-            .session(&opened.device, &SessionOptions::default())
-            .map_err(|e| Failure::from(e).within(id))?;
-        inputs.prepare(&mut session)?;
-        sessions.push(session);
+        let session = inputs.session(model, &opened.device, &SessionOptions::default());
+        sessions.push(session.map_err(|e| e.within(id))?);
     }
     let [a, b] = sessions.as_mut_slice() else { return Ok(()) };
     let tolerance = Tolerance { relative: args.relative, absolute: args.absolute };

@@ -3,22 +3,24 @@
 use super::tell;
 use crate::args::Compile;
 use crate::failure::Failure;
-use crate::{compile, facts, files, units};
+use crate::{compile, facts, files, self_test, units};
 use serinette::{Model, Requirements};
 use std::io::Write;
 
 /// Compiles a model, checks the blob, writes it and says what it will need.
 pub fn run(args: &Compile) -> Result<(), Failure> {
-    if !args.model.exists() {
-        return Err(Failure::file(&args.model, "no such file"));
+    for file in std::iter::once(&args.model).chain(args.entry.iter().map(|e| &e.file)) {
+        if !file.exists() {
+            return Err(Failure::file(file, "no such file"));
+        }
+        if !compile::is_onnx(file)? {
+            return Err(Failure::file(file, "expected an ONNX model, a file whose name ends in .onnx"));
+        }
     }
-    if !compile::is_onnx(&args.model)? {
-        return Err(Failure::file(&args.model, "expected an ONNX model, a file whose name ends in .onnx"));
-    }
-    let (bytes, notes) = compile::compile(&args.model, &args.compile)?;
+    let (bytes, notes) = compile::compile(&args.model, &args.entry, &args.compile)?;
     tell(&notes);
     // What is written has been opened once: verified, with a plan.
-    let model = Model::from_bytes(bytes)?;
+    let model = self_test::add(Model::from_bytes(bytes)?, &args.self_test)?;
     let (f, needs) = facts::of(&model)?;
     files::write_bytes(&args.output, model.bytes())?;
     let mut out = std::io::stdout().lock();
@@ -49,6 +51,9 @@ pub fn print_needs(out: &mut dyn Write, f: &facts::Facts, needs: &Requirements) 
         units::count(f.macs),
         units::bytes(f.bytes_moved)
     )?;
+    if f.self_tests > 0 {
+        writeln!(out, "  tests    {}", f.self_tests)?;
+    }
     for s in &f.symbols {
         let multiple =
             if s.multiple_of > 1 { format!(", a multiple of {}", s.multiple_of) } else { String::new() };

@@ -95,9 +95,7 @@ fn one(model: &Model, callable: &Callable<'_>, inputs: &Inputs, id: &str) -> Res
 }
 
 fn open(model: &Model, device: &serinette::Device, inputs: &Inputs) -> Result<Session, Failure> {
-    let mut session = model.session(device, &SessionOptions::default())?;
-    inputs.prepare(&mut session)?;
-    Ok(session)
+    inputs.session(model, device, &SessionOptions::default())
 }
 
 /// Compares the outputs of every device with those of the last, the host; where they differ, finds the first step.

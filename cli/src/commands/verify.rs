@@ -2,14 +2,14 @@
 
 use crate::args::Verify;
 use crate::failure::Failure;
-use crate::{compile, facts, units};
+use crate::{compile, device, facts, units};
 use serinette::Model;
 use serinette::core::op;
 use serinette::core::schedule::{self, Limits, Live};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Proves a blob safe to run and compares digests.
+/// Proves a blob safe to run, compares digests, and runs the self-tests of the blob.
 pub fn run(args: &Verify) -> Result<(), Failure> {
     let model = compile::open(&args.file)?;
     model.check_digests().map_err(|e| Failure::file(&args.file, e))?;
@@ -36,7 +36,39 @@ pub fn run(args: &Verify) -> Result<(), Failure> {
         units::bytes(report.bytes)
     )?;
     writeln!(out, "  time     {:.3} ms, {} live ranges", units::ms(time), report.max_live)?;
-    Ok(())
+    self_tests(args, &model, &mut out)
+}
+
+/// Runs the self-tests on every device asked for; one that fails does not keep the others from running.
+fn self_tests(args: &Verify, model: &Model, out: &mut dyn Write) -> Result<(), Failure> {
+    if model.self_tests() == 0 {
+        writeln!(out, "  tests    none in this blob")?;
+        return Ok(());
+    }
+    let mut failures = Vec::new();
+    for id in device::ids(std::slice::from_ref(&args.device)) {
+        let opened = device::open(&id);
+        let passed = opened.and_then(|d| model.run_self_tests(&d.device).map_err(Failure::from));
+        match passed {
+            Err(e) => failures.push(e.within(&id)),
+            Ok(passed) => {
+                for (i, p) in passed.iter().enumerate() {
+                    let sizes: Vec<String> = p.sizes.iter().map(|(n, v)| format!("{n} {v}")).collect();
+                    writeln!(
+                        out,
+                        "  test {i}   {} outputs of {} agree on {id}: {:.1e} apart at most, {:.1e} allowed ({})",
+                        p.outputs,
+                        p.entry,
+                        p.deviation,
+                        p.tolerance,
+                        sizes.join(", ")
+                    )?;
+                }
+            }
+        }
+    }
+    let failures: Vec<&str> = failures.iter().map(Failure::message).collect();
+    if failures.is_empty() { Ok(()) } else { Err(Failure::new(failures.join("\nserinette: "))) }
 }
 
 /// The time of one verification of records in memory: the best of five.

@@ -2,7 +2,7 @@
 
 mod image;
 pub mod npy;
-mod npz;
+pub mod npz;
 mod random;
 mod wav;
 
@@ -13,7 +13,7 @@ use crate::hint;
 use crate::sizes::Sizes;
 use crate::tensor::Tensor;
 use serinette::core::schedule::record::{role, view};
-use serinette::{Error, Model, Session, TensorView};
+use serinette::{Device, Error, Model, Session, SessionOptions, TensorView};
 use std::path::{Path, PathBuf};
 
 /// Everything that a run is given.
@@ -22,8 +22,8 @@ pub struct Inputs {
     pub tensors: Vec<(String, Tensor)>,
     /// Params to set before the run.
     params: Vec<(String, Tensor)>,
-    /// Sizes that flags fix.
-    dims: Vec<(String, u64)>,
+    /// Sizes that flags and inputs decide.
+    pub sizes: Vec<(String, u64)>,
     /// What was done to files that the user should know.
     pub notes: Vec<String>,
 }
@@ -34,15 +34,19 @@ impl Inputs {
         self.tensors.iter().map(|(n, t)| (n.as_str(), t.view())).collect()
     }
 
-    /// Fixes sizes and sets params.
-    pub fn prepare(&self, session: &mut Session) -> Result<(), Failure> {
-        for (name, value) in &self.dims {
-            session.set_dim(name, *value)?;
-        }
+    /// A session for these sizes, with its params set.
+    pub fn session(
+        &self,
+        model: &Model,
+        device: &Device,
+        options: &SessionOptions,
+    ) -> Result<Session, Failure> {
+        let sizes: Vec<(&str, u64)> = self.sizes.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+        let mut session = model.session_for(device, options, &sizes)?;
         for (name, tensor) in &self.params {
             session.set_param(name, &tensor.view())?;
         }
-        Ok(())
+        Ok(session)
     }
 }
 
@@ -100,7 +104,10 @@ pub fn load(
         if let (Some(port), Some(slot)) = (ports.get(i), loaded.get_mut(i)) {
             // One seed for several inputs shall not make them equal.
             let seed = seed.wrapping_add((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            *slot = Some(random::tensor(model, port, &sizes, seed)?);
+            let t = random::tensor(model, port, &sizes, seed)?;
+            // What was open is as low as it can be, and decided now.
+            sizes.learn(callable.record, port.value, &t.shape);
+            *slot = Some(t);
         }
     }
     let mut params = Vec::new();
@@ -113,8 +120,7 @@ pub fn load(
         params.push((port.name, tensor));
     }
     let tensors = ports.into_iter().zip(loaded).filter_map(|(p, t)| Some((p.name, t?))).collect();
-    let dims = args.dim.iter().map(|d| (d.name.clone(), d.value)).collect();
-    Ok(Inputs { tensors, params, dims, notes })
+    Ok(Inputs { tensors, params, sizes: sizes.known()?, notes })
 }
 
 /// Decides which flag is for which input: named ones and arrays of archives first, the others in order.

@@ -15,10 +15,28 @@ use serinette_core::op::pool::{AVERAGE_POOL2D, MAX_POOL2D, Pool2d};
 use serinette_core::op::quantize::{DEQUANTIZE, QUANTIZE, Quantization};
 use serinette_core::op::size::{SIZE, Size as SizeAttrs};
 use serinette_core::op::softmax::{Axis, SOFTMAX};
-use serinette_core::op::unary::RELU;
-use serinette_core::op::{Activation, NoAttributes};
+use serinette_core::op::{Activation, NoAttributes, unary};
 use serinette_core::shape::{Dim, DimAlgebra};
 use serinette_core::{DType, MAX_RANK};
+
+/// Methods for functions of one tensor without attributes.
+macro_rules! functions {
+    ($($(#[$doc:meta])+ $name:ident = $op:ident;)+) => {
+        impl GraphBuilder {$(
+            $(#[$doc])+
+            pub fn $name(&mut self, name: &str, x: Value) -> Result<Value, Error> {
+                self.op(name, &unary::$op, NoAttributes {}, &[x])
+            }
+        )+}
+    };
+}
+
+functions! {
+    /// `max(x, 0)`, NaN stays.
+    relu = RELU;
+    /// `1 / (1 + e^−x)`, NaN stays.
+    sigmoid = SIGMOID;
+}
 
 impl GraphBuilder {
     /// `a · b (+ bias)`: [`MATMUL`] with `b` stored as `[…, K, N]`.
@@ -72,11 +90,6 @@ impl GraphBuilder {
     /// `a × b` with broadcasting.
     pub fn mul(&mut self, name: &str, a: Value, b: Value) -> Result<Value, Error> {
         self.op(name, &MUL, Binary { activation: Activation::None as u32, reserved: 0 }, &[a, b])
-    }
-
-    /// `max(x, 0)`, NaN stays.
-    pub fn relu(&mut self, name: &str, x: Value) -> Result<Value, Error> {
-        self.op(name, &RELU, NoAttributes {}, &[x])
     }
 
     /// [`SOFTMAX`] along `axis`.
@@ -195,7 +208,7 @@ impl GraphBuilder {
 
     /// [`ARGMAX`] along `axis`.
     pub fn argmax(&mut self, name: &str, x: Value, axis: u32, keep_axis: bool) -> Result<Value, Error> {
-        self.op(name, &ARGMAX, ArgMax { axis, keep_axis: u32::from(keep_axis) }, &[x])
+        self.op(name, &ARGMAX, ArgMax { axis, keep_axis: u32::from(keep_axis), ..ArgMax::default() }, &[x])
     }
 
     /// `a < b` with broadcasting.

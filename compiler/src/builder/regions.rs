@@ -1,8 +1,11 @@
 //! Conditional and repeated regions.
 
 use super::{Frame, GraphBuilder, Size};
+use crate::data::Data;
 use crate::error::Error;
 use crate::graph::{Block, Node, NodeKind, Value};
+use serinette_core::op::NoAttributes;
+use serinette_core::op::generate::FILL;
 use serinette_core::schedule::record::symbol_kind;
 use serinette_core::shape::{Dim, DimAlgebra};
 use serinette_core::{DType, MAX_DEPTH};
@@ -167,6 +170,28 @@ impl GraphBuilder {
             args.push(self.graph.computed(format!("{name}:in{i}"), t.dtype, t.dims, inner));
         }
         Ok(OpenLoop { counter, args, max_trips })
+    }
+
+    /// One more carried value of a loop whose body is open, zeros at first: for what only the body says the type of. Gives
+    /// what it holds before the first trip, for [`LoopSpec::initial`] at the end of the loop; in the body it is the last of
+    /// the arguments. The dimensions must mean something outside of the body.
+    pub(crate) fn carry_zeros(
+        &mut self,
+        name: &str,
+        open: &mut OpenLoop,
+        dtype: DType,
+        dims: &[Size],
+    ) -> Result<Value, Error> {
+        let inner = self.scope(name)?;
+        let zero = self.constant(dtype, &[], Data::from(vec![0u8; dtype.size()]))?;
+        let body = self.frames.pop().ok_or(Error::count(name, "open regions", 1, 0))?;
+        let zeros = self.single(name, &FILL, NoAttributes {}, &[Some(zero)], &[], Some(dims));
+        self.frames.push(body);
+        let zeros = zeros?;
+        let t = self.graph.tensor(zeros).clone();
+        let arg = self.graph.computed(format!("{name}:in{}", open.args.len()), dtype, t.dims, inner);
+        open.args.push(arg);
+        Ok(zeros)
     }
 
     /// Closes the body of a loop and makes its node.

@@ -48,7 +48,8 @@ pub(super) fn encode(graph: &Graph, program: &Program, scratch: ScratchClass) ->
     }
     e.entries();
     e.extras();
-    if !e.weights.is_empty() {
+    // Tensors without elements have their place in the section too.
+    if e.blob.values.iter().any(|v| v.section != NONE) {
         let name = e.blob.text("weights");
         e.blob.weights.push(WeightSection { name, ..WeightSection::zeroed() });
         e.blob.weight_data.push(e.weights);
@@ -337,8 +338,11 @@ impl Encoder<'_> {
             self.blob.metadata.push(Metadata { key, value });
         }
         let mut provenance = format!("serinette-compiler {}", env!("CARGO_PKG_VERSION"));
-        if let Some(digest) = self.graph.metadata.get("source.sha256") {
-            provenance.push_str(&format!("\nsource sha256:{digest}"));
+        for (key, digest) in &self.graph.metadata {
+            // `source.sha256`, and `source.NAME.sha256` for the other entries.
+            if let Some(of) = key.strip_prefix("source").and_then(|k| k.strip_suffix(".sha256")) {
+                provenance.push_str(&format!("\nsource{} sha256:{digest}", of.replacen('.', " ", 1)));
+            }
         }
         self.blob.provenance = provenance.into_bytes();
     }

@@ -252,14 +252,22 @@ impl Lowering<'_> {
         (s.inputs, s.outputs) = (vec![Some(from)], vec![to]);
     }
 
+    /// The value whose memory `v` is as a whole: reshapes name it under other dimensions.
+    fn whole(&self, v: u32) -> u32 {
+        match self.program.values.get(v as usize).map(|v| v.place) {
+            Some(Place::Reshape { root }) => root,
+            _ => v,
+        }
+    }
+
     /// Copies all at once: a source that is itself one of the targets is saved first. A source that is its own
-    /// target already needs nothing.
+    /// target already, under whatever dimensions, needs nothing.
     fn parallel_copies(&mut self, name: &str, moves: &[(Value, u32)]) {
         let targets: HashSet<u32> = moves.iter().map(|(_, to)| *to).collect();
         let mut ready = Vec::new();
         for (from, to) in moves {
             let mut from = self.id(*from);
-            if from == *to {
+            if self.whole(from) == *to {
                 continue;
             }
             if targets.contains(&self.program.root(from)) {

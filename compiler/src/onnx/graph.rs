@@ -1,7 +1,9 @@
 //! Walking the nodes of a model.
 
+use super::entries::Names;
 use super::node::{Fail, Node};
-use super::proto::{GraphProto, ModelProto, ValueInfoProto};
+use super::proto::{GraphProto, ModelProto};
+use super::sizes::{self, Sizes};
 use super::tensor::{self, Constant};
 use super::{ImportOptions, inputs, ops};
 use crate::builder::GraphBuilder;
@@ -13,9 +15,13 @@ use serinette_core::shape::{Dim, DimAlgebra};
 use std::collections::{HashMap, HashSet};
 
 /// Oldest operator set whose ops mean what the importer thinks.
-const OLDEST_OPSET: i64 = 11;
+const OLDEST_OPSET: i64 = 7;
 /// Newest one checked against.
-const NEWEST_OPSET: i64 = 21;
+const NEWEST_OPSET: i64 = 27;
+
+/// Most elements of a constant that a node is computed from at import: shape arithmetic is small, and what is done with
+/// weights is for the passes to decide.
+const MOST_FOLDED: u64 = 16;
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +30,16 @@ pub(super) enum Item {
     Value { value: Value, wide: bool },
     /// Contents known at import: entry of [`Importer::constants`].
     Constant(usize),
+    /// Integers known in terms of sizes: entry of [`Importer::size_lists`].
+    Sizes(usize),
     /// The result of a node that could not be imported.
     Poisoned,
 }
 
 /// A constant and the value made of it, once a node wanted one.
-struct Known {
-    constant: Constant,
-    value: Option<Value>,
+pub(super) struct Known {
+    pub constant: Constant,
+    pub value: Option<Value>,
 }
 
 /// The state of an import.
@@ -41,17 +49,34 @@ pub(super) struct Importer<'m> {
     pub opset: i64,
     /// Names visible now: the graph, then the subgraphs that are open.
     scopes: Vec<HashMap<&'m str, Item>>,
-    constants: Vec<Known>,
+    pub constants: Vec<Known>,
+    pub size_lists: Vec<Sizes>,
     unsupported: Vec<Unsupported>,
-    /// Bounds that were used.
-    pub bounds_used: HashSet<String>,
+    /// Names that some node or some output reads.
+    used: HashSet<&'m str>,
+    /// Names that layers read as their weights.
+    pub weights: HashSet<&'m str>,
+    /// Names of open sizes and of loops whose trip count depends on data.
+    pub sizes: HashSet<String>,
     pub symbols: HashMap<String, Dim>,
+    /// The i8 tensors that stand for u8 ones, less 128.
+    pub shifted: HashMap<Value, Value>,
+    /// The state of the random numbers, once a node wanted one.
+    pub random: Option<Value>,
 }
 
-pub(super) fn import_model(model: &ModelProto, options: &ImportOptions) -> Result<Graph, Error> {
+/// Imports one model as an entry. Options that do not concern it are left to others; `names` learns its sizes.
+pub(super) fn import_model(
+    model: &ModelProto,
+    entry: &str,
+    options: &ImportOptions,
+    names: &mut Names,
+) -> Result<Graph, Error> {
     let graph = model.graph.as_ref().ok_or(Error::malformed("file", "an ONNX model without a graph"))?;
-    let opset = model.opset_import.iter().find(|o| o.domain.is_empty() || o.domain == "ai.onnx");
-    let opset = opset.map_or(0, |o| o.version);
+    let opset = model.opset_import.iter().find(|o| ops::standard(&o.domain));
+    // A file that has no node of the standard ops need not name a version of them.
+    let none = if graph.node.iter().any(|n| ops::standard(&n.domain)) { 0 } else { NEWEST_OPSET };
+    let opset = opset.map_or(none, |o| o.version);
     if !(OLDEST_OPSET..=NEWEST_OPSET).contains(&opset) {
         let what = format!("operator set {opset}; versions {OLDEST_OPSET} to {NEWEST_OPSET} are known");
         return Err(Error::malformed("file", what));
@@ -62,12 +87,16 @@ pub(super) fn import_model(model: &ModelProto, options: &ImportOptions) -> Resul
         opset,
         scopes: vec![HashMap::new()],
         constants: Vec::new(),
+        size_lists: Vec::new(),
         unsupported: Vec::new(),
-        bounds_used: HashSet::new(),
+        used: used(graph),
+        weights: weights(graph),
+        sizes: HashSet::new(),
         symbols: HashMap::new(),
+        shifted: HashMap::new(),
+        random: None,
     };
-    im.b.entry("main")?;
-    im.check_options(graph)?;
+    im.b.entry(entry)?;
     im.initialisers(graph)?;
     inputs::import(&mut im, graph)?;
     im.nodes(graph)?;
@@ -75,27 +104,32 @@ pub(super) fn import_model(model: &ModelProto, options: &ImportOptions) -> Resul
         return Err(Error::Unsupported(im.unsupported));
     }
     im.outputs(graph)?;
-    if let Some(name) = options.bounds.keys().find(|n| !im.bounds_used.contains(*n)) {
-        return Err(Error::name("bound", "no size or data-dependent loop of this name", name));
-    }
-    inputs::hints(&mut im, graph)?;
+    names.sizes.extend(im.sizes);
     im.b.finish()
 }
 
-impl<'m> Importer<'m> {
-    fn check_options(&self, graph: &GraphProto) -> Result<(), Error> {
-        let has = |list: &[ValueInfoProto], name: &str| list.iter().any(|v| v.name == name);
-        for name in self.options.shapes.keys().chain(self.options.states.iter().map(|(i, _)| i)) {
-            if !has(&graph.input, name) {
-                return Err(Error::name("options", "the graph has no input of this name", name));
-            }
-        }
-        match self.options.states.iter().find(|(_, o)| !has(&graph.output, o)) {
-            Some((_, name)) => Err(Error::name("options", "the graph has no output of this name", name)),
-            None => Ok(()),
+/// Every name that a node or an output reads, subgraphs included.
+fn used(graph: &GraphProto) -> HashSet<&str> {
+    let mut names: HashSet<&str> = graph.output.iter().map(|o| o.name.as_str()).collect();
+    for node in &graph.node {
+        names.extend(node.input.iter().map(String::as_str));
+        for g in node.attribute.iter().filter_map(|a| a.g.as_deref()) {
+            names.extend(used(g));
         }
     }
+    names
+}
 
+/// Every name that a layer of the graph reads besides what goes through it.
+fn weights(graph: &GraphProto) -> HashSet<&str> {
+    let layers = graph
+        .node
+        .iter()
+        .filter(|n| matches!(n.op_type.as_str(), "Conv" | "ConvTranspose" | "Gemm" | "MatMul"));
+    layers.flat_map(|n| n.input.iter().skip(1)).map(String::as_str).collect()
+}
+
+impl<'m> Importer<'m> {
     /// Binds a name in the innermost scope.
     pub fn define(&mut self, at: &str, name: &'m str, item: Item) -> Result<(), Error> {
         if self.lookup(name).is_some() {
@@ -110,6 +144,11 @@ impl<'m> Importer<'m> {
     /// What a name stands for here.
     pub fn lookup(&self, name: &str) -> Option<Item> {
         self.scopes.iter().rev().find_map(|s| s.get(name).copied())
+    }
+
+    /// Whether a subgraph is open.
+    pub fn nested(&self) -> bool {
+        self.scopes.len() > 1
     }
 
     pub fn open_scope(&mut self) {
@@ -134,7 +173,24 @@ impl<'m> Importer<'m> {
             if t.name.is_empty() {
                 return Err(Error::name("initialiser", "name missing", ""));
             }
-            let item = Constant::read(t, "initialiser").map(|c| self.add_constant(c))?;
+            let mut c = Constant::read(t, "initialiser")?;
+            let inner = self.scopes.len() > 1;
+            let item = if !inner && self.options.params.contains(&t.name) {
+                if c.dtype == DType::I64 {
+                    return Err(Error::types(
+                        &t.name,
+                        "a param of a 32-bit or narrower type",
+                        c.dtype.name(),
+                    ));
+                }
+                Item::Value { value: self.b.param(&t.name, c.dtype, &c.dims, Some(c.data))?, wide: false }
+            } else {
+                if inner {
+                    // Two subgraphs may use one name for different tensors: it means nothing outside.
+                    c.name = String::new();
+                }
+                self.add_constant(c)
+            };
             self.define("initialiser", &t.name, item)?;
         }
         Ok(())
@@ -177,18 +233,69 @@ impl<'m> Importer<'m> {
     }
 
     fn node(&mut self, node: &Node<'m>) -> Result<Vec<Item>, Fail> {
-        let known_domain = matches!(node.proto.domain.as_str(), "" | "ai.onnx");
-        let handler = ops::find(&node.proto.op_type).filter(|_| known_domain);
-        let handler = handler.ok_or(Fail::Unsupported("op not known".into()))?;
-        let items = handler(self, node)?;
+        let domain = node.proto.domain.as_str();
+        let handler = ops::find(domain, &node.proto.op_type);
+        let known = if ops::standard(domain) { sizes::evaluate(self, node)? } else { None };
+        let items = match (known, handler) {
+            (Some(items), _) => items,
+            (None, Some(handler)) => self.folded(node, handler)?,
+            (None, None) => return Err(Fail::Unsupported("op not known".into())),
+        };
         if let Some(name) = node.ignored() {
             return Err(Fail::Unsupported(format!("attribute {name} is not known")));
         }
-        let wanted = node.proto.output.iter().rposition(|o| !o.is_empty()).map_or(0, |i| i + 1);
+        // What nothing reads, such as the mask of a dropout, need not be made.
+        let wanted =
+            node.proto.output.iter().rposition(|o| self.used.contains(o.as_str())).map_or(0, |i| i + 1);
         if wanted > items.len() {
             return Err(Fail::Unsupported(format!("output {wanted} is not made")));
         }
         Ok(items)
+    }
+
+    /// Imports a node; computes it at once where all its inputs are small constants, so that shapes may depend on it.
+    fn folded(&mut self, node: &Node<'m>, handler: ops::Handler) -> Result<Vec<Item>, Fail> {
+        let constant = |im: &Self, i: usize| {
+            let weight = |c: &Constant| !c.name.is_empty() && c.floating();
+            im.constant(node, i).is_some_and(|c| !weight(c) && c.dims.iter().product::<u64>() <= MOST_FOLDED)
+        };
+        let inputs = node.proto.input.len();
+        // Quantised constants stay recognisable.
+        let quantised = matches!(node.proto.op_type.as_str(), "DequantizeLinear" | "QuantizeLinear");
+        if inputs == 0 || quantised || !(0..inputs).all(|i| !node.has(i) || constant(self, i)) {
+            return handler(self, node);
+        }
+        let before = self.b.nodes_open();
+        let items = handler(self, node)?;
+        let Some(known) = self.b.evaluate_since(before) else { return Ok(items) };
+        Ok(items
+            .into_iter()
+            .map(|item| match item {
+                Item::Value { value, wide } => {
+                    // Some nodes hand on what they are given.
+                    let given = self.b.graph.tensor(value).source.immutable_data();
+                    match known.get(&value).or(given).cloned() {
+                        Some(data) => self.known_result(value, wide, &data),
+                        None => item,
+                    }
+                }
+                other => other,
+            })
+            .collect())
+    }
+
+    /// A computed tensor as a constant; int64 again where it was in the file.
+    fn known_result(&mut self, value: Value, wide: bool, data: &Data) -> Item {
+        let t = self.b.graph.tensor(value);
+        let (dtype, dims) = (t.dtype, self.b.graph.known_dims(value));
+        let Some(dims) = dims else { return Item::Value { value, wide } };
+        let (dtype, data) = if wide && dtype == DType::I32 {
+            let wider: Vec<i64> = data.numbers::<i32>().map(i64::from).collect();
+            (DType::I64, Data::from_slice(&wider))
+        } else {
+            (dtype, data.clone())
+        };
+        self.add_constant(Constant { name: String::new(), dtype, dims, data })
     }
 
     fn outputs(&mut self, graph: &'m GraphProto) -> Result<(), Error> {
@@ -203,10 +310,7 @@ impl<'m> Importer<'m> {
                 &o.name,
             ))?;
             if let Some((state, _)) = self.options.states.iter().find(|(_, out)| *out == o.name) {
-                let state = match self.lookup(state) {
-                    Some(Item::Value { value, .. }) => value,
-                    _ => return Err(Error::name("state", "nothing defines it", state)),
-                };
+                let state = self.state(graph, state, value)?;
                 self.b.update(state, value)?;
                 continue;
             }
@@ -224,6 +328,19 @@ impl<'m> Importer<'m> {
         }
         self.check_declared(graph, graph.output.iter().map(|o| &o.name));
         Ok(())
+    }
+
+    /// The state that an output is the new contents of: an input of this file, or one that only others read.
+    fn state(&mut self, graph: &GraphProto, name: &str, new: Value) -> Result<Value, Error> {
+        if graph.input.iter().any(|i| i.name == name)
+            && let Some(Item::Value { value, .. }) = self.lookup(name)
+        {
+            return Ok(value);
+        }
+        let (dtype, dims) = (self.b.graph.tensor(new).dtype, self.b.graph.known_dims(new));
+        let dims =
+            dims.ok_or_else(|| Error::malformed(name, "a state must have known sizes (give its shape)"))?;
+        self.b.state(name, dtype, &dims)
     }
 
     /// Notes where the file declares other sizes than inference finds.
@@ -247,93 +364,5 @@ impl<'m> Importer<'m> {
                 self.b.note(format!("{name}: the declared shape is wrong; it is [{}]", have.join(", ")));
             }
         }
-    }
-
-    /// The value of an item (`None` for a poisoned one) and whether it was int64.
-    pub fn materialise(&mut self, at: &str, item: Item) -> Result<Option<(Value, bool)>, Error> {
-        let id = match item {
-            Item::Value { value, wide } => return Ok(Some((value, wide))),
-            Item::Poisoned => return Ok(None),
-            Item::Constant(id) => id,
-        };
-        let Some(known) = self.constants.get(id) else { return Ok(None) };
-        let wide = known.constant.dtype == DType::I64;
-        if let Some(v) = known.value {
-            return Ok(Some((v, wide)));
-        }
-        let c = known.constant.clone();
-        let value = if wide {
-            let narrow: Vec<i32> = c
-                .data
-                .numbers::<i64>()
-                .map(|v| v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32)
-                .collect();
-            if c.data.numbers::<i64>().zip(&narrow).any(|(a, b)| a != i64::from(*b)) {
-                self.b.note(format!("{at}: int64 constant {} does not fit 32 bits; it saturates", c.name));
-            }
-            self.b.constant(DType::I32, &c.dims, Data::from_slice(&narrow))?
-        } else if c.name.is_empty() || c.dims.is_empty() {
-            self.b.constant(c.dtype, &c.dims, c.data)?
-        } else {
-            // Two subgraphs may use the same name for different tensors.
-            match self.b.weight(&c.name, c.dtype, &c.dims, c.data.clone()) {
-                Err(Error::Name { .. }) => self.b.constant(c.dtype, &c.dims, c.data)?,
-                made => made?,
-            }
-        };
-        if let Some(k) = self.constants.get_mut(id) {
-            k.value = Some(value);
-        }
-        Ok(Some((value, wide)))
-    }
-
-    /// Input `i` of a node as a value, and whether it was int64.
-    pub fn input(&mut self, node: &Node<'m>, i: usize) -> Result<(Value, bool), Fail> {
-        self.optional(node, i)?.ok_or_else(|| node.wrong(format!("input {i} is missing")))
-    }
-
-    /// Input `i` as a value, if it is given.
-    pub fn optional(&mut self, node: &Node<'m>, i: usize) -> Result<Option<(Value, bool)>, Fail> {
-        match self.item(node, i) {
-            None => Ok(None),
-            Some(item) => match self.materialise(&node.name, item)? {
-                Some(found) => Ok(Some(found)),
-                None => Err(Fail::Poisoned),
-            },
-        }
-    }
-
-    pub fn item(&self, node: &Node<'m>, i: usize) -> Option<Item> {
-        node.proto.input.get(i).filter(|n| !n.is_empty()).and_then(|n| self.lookup(n))
-    }
-
-    /// Input `i` as a constant, if its contents are known now.
-    pub fn constant(&self, node: &Node<'m>, i: usize) -> Option<&Constant> {
-        match self.item(node, i)? {
-            Item::Constant(id) => self.constants.get(id).map(|k| &k.constant),
-            _ => None,
-        }
-    }
-
-    /// Input `i` as integers known now; `None` if it is not given.
-    pub fn constant_integers(&self, node: &Node<'m>, i: usize, what: &str) -> Result<Option<Vec<i64>>, Fail> {
-        if !node.has(i) {
-            return Ok(None);
-        }
-        if matches!(self.item(node, i), Some(Item::Poisoned)) {
-            return Err(Fail::Poisoned);
-        }
-        match self.constant(node, i).and_then(Constant::integers) {
-            Some(v) => Ok(Some(v)),
-            None => Err(Fail::Unsupported(format!("{what} must be constant integers"))),
-        }
-    }
-
-    pub fn dims_of(&self, v: Value) -> Vec<Dim> {
-        self.b.graph.tensor(v).dims.clone()
-    }
-
-    pub fn rank(&self, v: Value) -> usize {
-        self.b.graph.tensor(v).dims.len()
     }
 }

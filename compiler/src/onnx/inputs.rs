@@ -1,24 +1,101 @@
 //! Inputs, their symbols, and hints.
 
+use super::entries::Names;
 use super::graph::{Importer, Item};
 use super::proto::{GraphProto, ValueInfoProto};
-use super::{AxisSize, DEFAULT_BOUND, tensor};
+use super::tensor::Constant;
+use super::{AxisSize, Contents, DEFAULT_BOUND, Tensor, tensor};
 use crate::builder::Size;
+use crate::data::Data;
 use crate::error::Error;
+use crate::graph::Graph;
 use serinette_core::shape::DimAlgebra;
 use serinette_core::{DType, MAX_RANK};
 
 pub(super) fn import<'m>(im: &mut Importer<'m>, graph: &'m GraphProto) -> Result<(), Error> {
+    let mut defaults = Vec::new();
     for input in &graph.input {
         // Old files list initialisers among the inputs, as defaults that a caller may replace.
-        if matches!(im.lookup(&input.name), Some(Item::Constant(_))) {
-            im.b.note(format!("input {} has a default and is taken as a constant", input.name));
+        if graph.initializer.iter().any(|t| t.name == input.name) {
+            if matches!(im.lookup(&input.name), Some(Item::Constant(_))) {
+                defaults.push(input.name.as_str());
+            }
             continue;
         }
-        let item = one(im, input)?;
+        let item = match im.options.constants.get(&input.name) {
+            Some(t) => fixed(im, input, t)?,
+            None => one(im, input)?,
+        };
         im.define("input", &input.name, item)?;
     }
+    match defaults.as_slice() {
+        [] => {}
+        [one] => im.b.note(format!("input {one} has a default and is taken as a constant")),
+        [first, .., last] => {
+            let n = defaults.len();
+            im.b.note(format!("{n} inputs from {first} to {last} have defaults and are taken as constants"));
+        }
+    }
     Ok(())
+}
+
+/// An input whose contents are known now.
+fn fixed(im: &mut Importer<'_>, input: &ValueInfoProto, contents: &Contents) -> Result<Item, Error> {
+    let name = input.name.as_str();
+    let declared = input.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
+    let dtype = declared.and_then(|t| tensor::dtype(t.elem_type));
+    let t = match contents {
+        Contents::Tensor(t) => t.clone(),
+        Contents::Numbers(numbers) => {
+            let scalar = declared.and_then(|t| t.shape.as_ref()).is_some_and(|s| s.dim.is_empty());
+            of_numbers(name, dtype, scalar, numbers)?
+        }
+    };
+    match dtype {
+        Some(d) if d != t.dtype => return Err(Error::types(name, d.name(), t.dtype.name())),
+        _ => {}
+    }
+    im.b.note(format!("input {name} is fixed"));
+    let constant =
+        Constant { name: String::new(), dtype: t.dtype, dims: t.dims.clone(), data: t.data.clone() };
+    Ok(im.add_constant(constant))
+}
+
+/// Numbers as the contents of an input.
+fn of_numbers(name: &str, dtype: Option<DType>, scalar: bool, numbers: &[f64]) -> Result<Tensor, Error> {
+    let whole = |least: f64, limit: f64| match numbers
+        .iter()
+        .find(|x| x.fract() != 0.0 || !(least..limit).contains(*x))
+    {
+        Some(x) => Err(Error::malformed(name, format!("{x} is no number of its type"))),
+        None => Ok(()),
+    };
+    let data = match dtype {
+        Some(DType::F32) => Data::from_slice(&numbers.iter().map(|x| *x as f32).collect::<Vec<_>>()),
+        Some(DType::I64) => {
+            // Whole numbers of a double are exact up to there.
+            whole(-(2f64.powi(53)), 2f64.powi(53))?;
+            Data::from_slice(&numbers.iter().map(|x| *x as i64).collect::<Vec<_>>())
+        }
+        Some(DType::I32) => {
+            whole(-(2f64.powi(31)), 2f64.powi(31))?;
+            Data::from_slice(&numbers.iter().map(|x| *x as i32).collect::<Vec<_>>())
+        }
+        Some(DType::Bool) => {
+            whole(0.0, 2.0)?;
+            Data::from_slice(&numbers.iter().map(|x| *x as u8).collect::<Vec<_>>())
+        }
+        other => {
+            let found = other.map_or("an unknown type", DType::name);
+            return Err(Error::types(name, "f32, i32, i64 or bool (give others as a tensor)", found));
+        }
+    };
+    let dims = match (scalar, numbers) {
+        (true, [_]) => vec![],
+        (true, _) => return Err(Error::count(name, "numbers of a scalar", 1, numbers.len() as u64)),
+        (false, _) => vec![numbers.len() as u64],
+    };
+    Ok(Tensor { dtype: dtype.unwrap_or(DType::F32), dims, data })
 }
 
 fn one(im: &mut Importer<'_>, input: &ValueInfoProto) -> Result<Item, Error> {
@@ -99,7 +176,7 @@ fn symbol(im: &mut Importer<'_>, name: &str) -> Result<Size, Error> {
             (DEFAULT_BOUND, 1)
         }
     };
-    im.bounds_used.insert(name.into());
+    im.sizes.insert(name.into());
     if multiple == 0 || high < multiple {
         return Err(Error::count(name, "bound of a size at least its multiple", multiple, high));
     }
@@ -109,23 +186,22 @@ fn symbol(im: &mut Importer<'_>, name: &str) -> Result<Size, Error> {
 }
 
 /// Attaches the hints to the inputs and outputs that they name.
-pub(super) fn hints(im: &mut Importer<'_>, graph: &GraphProto) -> Result<(), Error> {
-    let Some(text) = &im.options.hints else { return Ok(()) };
+pub(super) fn hints(graph: &mut Graph, text: &str, names: &Names) -> Result<(), Error> {
     let wrong = |what: String| Error::malformed("hints", what);
     let json: serde_json::Value = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
     let object = json.as_object().ok_or_else(|| wrong("not an object".into()))?;
     for (kind, list) in object {
-        let known = match kind.as_str() {
-            "inputs" => &graph.input,
-            "outputs" => &graph.output,
+        let (what, known) = match kind.as_str() {
+            "inputs" => ("input", &names.inputs),
+            "outputs" => ("output", &names.outputs),
             _ => return Err(wrong(format!("unknown key {kind:?} (only inputs and outputs)"))),
         };
         let list = list.as_object().ok_or_else(|| wrong(format!("{kind} is not an object")))?;
         for (name, hint) in list {
-            if !known.iter().any(|v| v.name == *name) {
-                return Err(wrong(format!("the graph has no {name:?} among its {kind}")));
+            if !known.contains(name) {
+                return Err(Error::unknown(what, name, known.iter().cloned().collect()));
             }
-            im.b.hint(name, &hint.to_string());
+            graph.hints.insert(name.clone(), hint.to_string());
         }
     }
     Ok(())

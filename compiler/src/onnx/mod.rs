@@ -9,19 +9,25 @@
 //!   [`ImportOptions::bounds`]; without one it goes up to [`DEFAULT_BOUND`].
 //! - Shapes declared in the file are compared with the inferred ones; inference is believed.
 
+mod entries;
+mod external;
+mod file;
+mod functions;
 mod graph;
 mod inputs;
 mod node;
+mod operands;
 mod ops;
 pub mod proto;
+mod sizes;
 mod tensor;
+
+pub use entries::{EntryFile, import_entries};
+pub use file::{Tensor, graph_io, read_tensor};
 
 use crate::error::Error;
 use crate::graph::Graph;
 use bytes::Bytes;
-use prost::Message;
-use proto::ModelProto;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -51,6 +57,16 @@ impl FromStr for AxisSize {
     }
 }
 
+/// Contents of an input, in [`ImportOptions::constants`].
+#[derive(Clone, Debug)]
+pub enum Contents {
+    /// A tensor of the input's type.
+    Tensor(Tensor),
+    /// Numbers, which become the input's type; one alone is a scalar where the file declares no axes, else they are a
+    /// vector.
+    Numbers(Vec<f64>),
+}
+
 /// What the file does not say.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
@@ -58,8 +74,14 @@ pub struct ImportOptions {
     pub bounds: BTreeMap<String, (u64, u64)>,
     /// Input → sizes of its axes.
     pub shapes: BTreeMap<String, Vec<AxisSize>>,
-    /// Input and output that are one state: kept from run to run instead of being given and returned.
+    /// Input and output that are one state: kept from run to run instead of being given and returned. Of several
+    /// files, each may have both, or only read the state, or only write it.
     pub states: Vec<(String, String)>,
+    /// Initialisers that the caller may set at any time.
+    pub params: Vec<String>,
+    /// Inputs that have these contents once and for all and are not given to a run: shapes, axes and the like, on which
+    /// sizes depend.
+    pub constants: BTreeMap<String, Contents>,
     /// JSON: `{"inputs": {NAME: …}, "outputs": {NAME: …}}`.
     pub hints: Option<String>,
 }
@@ -69,25 +91,10 @@ pub fn supported_ops() -> impl Iterator<Item = &'static str> {
     ops::TABLES.iter().flat_map(|t| t.iter().map(|(name, _)| *name))
 }
 
-/// Imports a file that is owned as a vector; tensor data are shared with it, not copied.
-pub fn import(file: Vec<u8>, options: &ImportOptions) -> Result<Graph, Error> {
-    import_bytes(Bytes::from(file), options)
-}
-
-/// Imports a file that lies in memory already; tensor data are shared with it.
-pub fn import_bytes(file: Bytes, options: &ImportOptions) -> Result<Graph, Error> {
-    let digest = Sha256::digest(&file);
-    let model =
-        ModelProto::decode(file).map_err(|e| Error::malformed("file", format!("not an ONNX model: {e}")))?;
-    let mut graph = graph::import_model(&model, options)?;
-    let hex: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    graph.metadata.insert("source.sha256".into(), hex);
-    let producer = format!("{} {}", model.producer_name, model.producer_version);
-    if !producer.trim().is_empty() {
-        graph.metadata.insert("source.producer".into(), producer.trim().into());
-    }
-    for p in model.metadata_props {
-        graph.metadata.entry(p.key).or_insert(p.value);
-    }
-    Ok(graph)
+/// Imports a file as the entry `main`; tensor data are shared with it, not copied.
+///
+/// # Errors
+/// A file that is damaged, contradicts itself, or does what the importer cannot express; options that do not fit it.
+pub fn import(file: impl Into<Bytes>, options: &ImportOptions) -> Result<Graph, Error> {
+    import_entries(&[EntryFile::new("main", file)], options)
 }

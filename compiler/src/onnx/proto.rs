@@ -19,6 +19,30 @@ pub struct ModelProto {
     pub opset_import: Vec<OperatorSetIdProto>,
     #[prost(message, repeated, tag = "14")]
     pub metadata_props: Vec<StringStringEntryProto>,
+    #[prost(message, repeated, tag = "25")]
+    pub functions: Vec<FunctionProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FunctionProto {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, repeated, tag = "4")]
+    pub input: Vec<String>,
+    #[prost(string, repeated, tag = "5")]
+    pub output: Vec<String>,
+    #[prost(string, repeated, tag = "6")]
+    pub attribute: Vec<String>,
+    #[prost(message, repeated, tag = "7")]
+    pub node: Vec<NodeProto>,
+    #[prost(message, repeated, tag = "9")]
+    pub opset_import: Vec<OperatorSetIdProto>,
+    #[prost(string, tag = "10")]
+    pub domain: String,
+    #[prost(message, repeated, tag = "11")]
+    pub attribute_proto: Vec<AttributeProto>,
+    #[prost(string, tag = "13")]
+    pub overload: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -73,6 +97,8 @@ pub struct NodeProto {
     pub attribute: Vec<AttributeProto>,
     #[prost(string, tag = "7")]
     pub domain: String,
+    #[prost(string, tag = "8")]
+    pub overload: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -93,8 +119,15 @@ pub struct AttributeProto {
     pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub ints: Vec<i64>,
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub strings: Vec<Bytes>,
+    #[prost(message, repeated, tag = "11")]
+    pub graphs: Vec<GraphProto>,
     #[prost(int32, tag = "20")]
     pub kind: i32,
+    /// In the body of a function: the attribute of the call that this one is.
+    #[prost(string, tag = "21")]
+    pub ref_attr_name: String,
 }
 
 /// Codes of [`AttributeProto::kind`].
@@ -124,6 +157,8 @@ pub struct TensorProto {
     pub double_data: Vec<f64>,
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
+    #[prost(message, repeated, tag = "13")]
+    pub external_data: Vec<StringStringEntryProto>,
     #[prost(int32, tag = "14")]
     pub data_location: i32,
 }

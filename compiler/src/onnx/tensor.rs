@@ -74,9 +74,20 @@ impl Constant {
         })
     }
 
-    /// The elements as f32, for f32 tensors.
+    /// Whether the elements are floating-point numbers.
+    pub fn floating(&self) -> bool {
+        matches!(self.dtype, DType::F32 | DType::F16 | DType::BF16 | DType::F64)
+    }
+
+    /// The elements as f32, for floating-point tensors.
     pub fn floats(&self) -> Option<Vec<f32>> {
-        (self.dtype == DType::F32).then(|| self.data.numbers().collect())
+        Some(match self.dtype {
+            DType::F32 => self.data.numbers().collect(),
+            DType::F64 => self.data.numbers::<f64>().map(|x| x as f32).collect(),
+            DType::F16 => self.data.numbers::<u16>().map(|x| half::f16::from_bits(x).to_f32()).collect(),
+            DType::BF16 => self.data.numbers::<u16>().map(|x| half::bf16::from_bits(x).to_f32()).collect(),
+            _ => return None,
+        })
     }
 }
 

@@ -1,13 +1,13 @@
 //! Bias and activation go into the op before them.
 
+use super::affine::{activated, layer, unfolds};
 use super::{Nodes, each_block};
 use crate::error::Error;
 use crate::graph::{Block, Graph, Node, NodeKind, Value};
 use serinette_core::op::Activation;
-use serinette_core::op::binary::{ADD, Binary, MUL};
-use serinette_core::op::conv::{CONV2D, Conv2d};
+use serinette_core::op::binary::{ADD, Binary, DIV, MUL, SUB};
 use serinette_core::op::matmul::{MATMUL, MatMul};
-use serinette_core::op::unary::RELU;
+use serinette_core::op::unary::{FLOATS, RELU};
 
 /// Fuses in every block.
 pub fn run(graph: &mut Graph) -> Result<(), Error> {
@@ -22,7 +22,15 @@ fn fuse(graph: &Graph, block: &mut Block, uses: &[u32]) {
     let mut nodes = Nodes::take(block);
     for i in 0..nodes.len() {
         let Some(node) = nodes.get(i) else { continue };
-        let fused = if node.is(&RELU) {
+        let float = node.outputs.first().is_some_and(|y| FLOATS.contains(graph.tensor(*y).dtype));
+        let fused = if node.is(&RELU) && float {
+            if let Some((conv, relu)) = before_reshape(graph, &nodes, node, uses) {
+                // The convolution stays where it is; the reshape behind it gives the result.
+                let (at, conv) = conv;
+                nodes.set(at, conv);
+                nodes.set(i, relu);
+                continue;
+            }
             with_activation(&nodes, node, uses)
         } else if node.is(&ADD) {
             with_bias(graph, &nodes, node, uses)
@@ -42,6 +50,24 @@ fn only_use(v: Value, uses: &[u32]) -> bool {
     uses.get(v.index()) == Some(&1)
 }
 
+/// A convolution of one axis, before the reshape before a relu, with the relu inside; and the reshape in the relu's place.
+fn before_reshape(graph: &Graph, nodes: &Nodes, relu: &Node, uses: &[u32]) -> Option<((usize, Node), Node)> {
+    let x = relu.input(0).filter(|x| only_use(*x, uses))?;
+    let (_, reshape) = nodes.producer(x)?;
+    if !matches!(reshape.kind, NodeKind::Reshape) || !unfolds(graph, reshape) {
+        return None;
+    }
+    let v = reshape.input(0).filter(|v| only_use(*v, uses))?;
+    let (at, conv) = nodes.producer(v)?;
+    layer(conv).filter(|l| l.activation == Activation::None as u32)?;
+    let mut fused = conv.clone();
+    if let NodeKind::Op { attrs, .. } = &mut fused.kind {
+        *attrs = activated(conv, Activation::Relu as u32)?;
+    }
+    let reshaped = Node { outputs: relu.outputs.clone(), ..reshape.clone() };
+    Some(((at, fused), reshaped))
+}
+
 /// The node before a relu with the relu inside.
 fn with_activation(nodes: &Nodes, relu: &Node, uses: &[u32]) -> Option<(usize, Node)> {
     let x = relu.input(0).filter(|x| only_use(*x, uses))?;
@@ -50,10 +76,12 @@ fn with_activation(nodes: &Nodes, relu: &Node, uses: &[u32]) -> Option<(usize, N
     let mut fused = node.clone();
     let bytes = if let Some(a) = node.attrs::<MatMul>(&MATMUL).filter(|a| a.activation == none) {
         bytemuck::bytes_of(&MatMul { activation: code, ..a }).to_vec()
-    } else if let Some(a) = node.attrs::<Conv2d>(&CONV2D).filter(|a| a.activation == none) {
-        bytemuck::bytes_of(&Conv2d { activation: code, ..a }).to_vec()
+    } else if let Some(l) = layer(node) {
+        Some(l).filter(|l| l.activation == none)?;
+        activated(node, code)?
     } else {
-        let a = node.attrs::<Binary>(&ADD).or(node.attrs::<Binary>(&MUL)).filter(|a| a.activation == none)?;
+        let activated = [&ADD, &MUL, &SUB, &DIV].into_iter().find_map(|op| node.attrs::<Binary>(op));
+        let a = activated.filter(|a| a.activation == none)?;
         bytemuck::bytes_of(&Binary { activation: code, ..a }).to_vec()
     };
     if let NodeKind::Op { attrs, .. } = &mut fused.kind {

@@ -3,34 +3,53 @@
 //! | pass | what it does |
 //! |---|---|
 //! | [`regions`] | takes loop-invariant values and known conditions out of control flow |
+//! | [`simplify`] | algebra that changes no result, and equal computations once |
+//! | [`spell`] | exporters' spellings of activations become one op |
+//! | [`normalise`] | exporters' spellings of layer norms become one op |
+//! | [`affine`] | products and sums for each channel go into the convolution before them |
 //! | [`fuse`] | bias and activation go into the product, convolution or sum before them |
 //! | [`qdq`] | floating-point ops between 8-bit tensors become integer ops |
 //! | [`fold`] | computes what is known |
 //! | [`clean`] | drops what nothing reads |
+//! | [`pack`] | moves what depends on weights and params alone into the `prepare` entry |
 //! | [`views`] | reshapes, slices and concatenations become views where memory allows |
 //! | [`order`] | reorders steps for a low peak of memory |
 
+pub mod affine;
 pub mod clean;
 pub mod fold;
 pub mod fuse;
+pub mod normalise;
 pub mod order;
+pub mod pack;
 pub mod qdq;
 pub mod regions;
+pub mod simplify;
+pub mod spell;
 pub mod views;
 
 use crate::error::Error;
 use crate::graph::{Block, Graph, Node, NodeKind, Value};
+use pack::Packing;
 use std::collections::HashMap;
 
 /// All passes in their order.
-pub fn run(graph: &mut Graph) -> Result<(), Error> {
+pub fn run(graph: &mut Graph, packing: &Packing) -> Result<(), Error> {
+    packing.check(graph)?;
     regions::run(graph)?;
+    // What is known must be there as such for the passes that look for constants.
+    fold::run(graph, packing)?;
+    simplify::run(graph)?;
+    spell::run(graph)?;
+    normalise::run(graph)?;
+    affine::run(graph)?;
     fuse::run(graph)?;
     qdq::run(graph)?;
-    fold::run(graph)?;
+    fold::run(graph, packing)?;
     // Folding makes conditions known.
     regions::run(graph)?;
     clean::run(graph);
+    pack::run(graph, packing);
     views::run(graph)?;
     order::run(graph);
     Ok(())
@@ -63,6 +82,34 @@ fn each_block(
         done?;
     }
     Ok(())
+}
+
+/// What two equal computations have in common.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Computation {
+    /// Code and version of the op; none for a reshape.
+    op: Option<(u16, u16)>,
+    attrs: Vec<u8>,
+    inputs: Vec<Option<Value>>,
+    /// Element types and dimensions of the results.
+    outputs: Vec<(u8, Vec<u64>)>,
+}
+
+impl Computation {
+    /// What a node computes; `None` for nodes that are more than a function of their operands.
+    fn of(graph: &Graph, node: &Node) -> Option<Computation> {
+        let (op, attrs) = match &node.kind {
+            NodeKind::Op { op, attrs } => (Some((op.code, op.version)), attrs.clone()),
+            NodeKind::Reshape => (None, Vec::new()),
+            _ => return None,
+        };
+        let output = |v: &Value| {
+            let t = graph.tensor(*v);
+            (t.dtype.code(), t.dims.iter().map(|d| d.0).collect())
+        };
+        let outputs = node.outputs.iter().map(output).collect();
+        Some(Computation { op, attrs, inputs: node.inputs.clone(), outputs })
+    }
 }
 
 /// The nodes of a block while they are edited: removed ones leave a hole, so indices stay.

@@ -3,7 +3,7 @@
 
 use serinette_core::op;
 use serinette_core::schedule::bind::{Bindings, Place, bind, solve_symbols};
-use serinette_core::schedule::record::{role, symbol_kind};
+use serinette_core::schedule::record::{Entry, entry_kind, role, symbol_kind};
 use serinette_core::schedule::{Executor, Kernel, Limits, Live, Memory, Program, verify};
 use serinette_core::{DType, Shape};
 use std::collections::BTreeMap;
@@ -33,6 +33,8 @@ pub struct Session {
     total: u64,
     /// Arenas by plan order, 8-byte words.
     arenas: Vec<Vec<u64>>,
+    /// Whether derived values are up to date.
+    prepared: bool,
 }
 
 pub struct Run {
@@ -44,7 +46,7 @@ impl Session {
     pub fn new(bytes: &[u8]) -> Session {
         let mut words = vec![0u64; bytes.len().div_ceil(8)];
         bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        let mut s = Session { words, total: bytes.len() as u64, arenas: Vec::new() };
+        let mut s = Session { words, total: bytes.len() as u64, arenas: Vec::new(), prepared: false };
         let program = s.program();
         assert!(program.crc_matches());
         let mut live = vec![Live::default(); program.header.max_live as usize];
@@ -53,7 +55,21 @@ impl Session {
         let plan = program.plans.get(0).unwrap();
         let sizes: Vec<u64> = (0..plan.arenas[1]).map(|a| program.arena(plan, a).unwrap().bytes).collect();
         s.arenas = sizes.iter().map(|n| vec![0u64; (*n as usize).div_ceil(8)]).collect();
+        s.initial_params();
         s
+    }
+
+    /// Params that have contents get them.
+    fn initial_params(&mut self) {
+        let program = self.program();
+        let mut found = Vec::new();
+        for (_, v) in program.values.iter().filter(|(_, v)| v.role == role::PARAM && v.section != u32::MAX) {
+            let at = (program.weights.get(v.section).unwrap().offset + v.data_offset) as usize;
+            let file: &[u8] = bytemuck::cast_slice(&self.words);
+            let bytes = file[at..at + v.data_bytes as usize].to_vec();
+            found.push((program.text(v.name).unwrap().to_owned(), Array { dims: vec![], bytes }));
+        }
+        found.iter().for_each(|(name, a)| self.set(name, a));
     }
 
     pub fn program(&self) -> Program<'_> {
@@ -64,8 +80,22 @@ impl Session {
         program.weights.iter().map(|(_, w)| &file[w.offset as usize..(w.offset + w.bytes) as usize]).collect()
     }
 
-    /// Runs an entry. Work memory is filled with a pattern first, so that nothing unwritten passes for zero.
+    /// Runs an entry, and before it `prepare` where weights or params changed, as a session does.
     pub fn run(&mut self, entry: &str, inputs: &[(&str, Array)]) -> Run {
+        if !self.prepared {
+            let prepare = |(_, e): &(u32, &Entry)| e.kind == entry_kind::PREPARE;
+            let found = self.program().entries.iter().find(prepare).map(|(_, e)| e.name);
+            if let Some(name) = found {
+                let name = self.program().text(name).unwrap().to_owned();
+                self.run_only(&name, &[]);
+            }
+            self.prepared = true;
+        }
+        self.run_only(entry, inputs)
+    }
+
+    /// Runs one entry. Work memory is filled with a pattern first, so that nothing unwritten passes for zero.
+    fn run_only(&mut self, entry: &str, inputs: &[(&str, Array)]) -> Run {
         let mut arenas = std::mem::take(&mut self.arenas);
         let file: &[u8] = bytemuck::cast_slice(&self.words);
         let program = self.program();
@@ -130,12 +160,20 @@ impl Session {
             .unwrap();
         write(&bindings, &mut arenas, id, &array.bytes);
         self.arenas = arenas;
+        self.prepared = false;
     }
 
     /// Names of the ops of all steps, with region edges by kind number.
     pub fn ops(&self) -> Vec<&'static str> {
+        let entries = self.program().entries.iter().map(|(_, e)| e.name);
+        entries.flat_map(|n| self.ops_of(self.program().text(n).unwrap())).collect()
+    }
+
+    /// Names of the ops of one entry.
+    pub fn ops_of(&self, entry: &str) -> Vec<&'static str> {
         let program = self.program();
-        let steps: Vec<_> = program.steps.iter().map(|(_, s)| *s).collect();
+        let (_, e) = program.entry(entry).unwrap();
+        let steps: Vec<_> = program.steps.range(e.first_step, e.steps).unwrap().map(|(_, s)| *s).collect();
         steps
             .iter()
             .map(|s| match s.kind {

@@ -4,12 +4,25 @@ use super::matmul::set_output;
 use super::{OpDescriptor, Operand};
 use crate::dtype::{DType, DTypeSet};
 
-const TYPES: DTypeSet =
-    DTypeSet::of(&[DType::F32, DType::F16, DType::I8, DType::I32, DType::I64, DType::Bool]);
+const TYPES: DTypeSet = DTypeSet::of(&[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
+]);
 
-/// `y = x` in another element type. To f16: round to nearest even, overflow is infinity, subnormals kept. Float
-/// to integer: toward zero, saturating, NaN gives 0. Integer to a narrower integer: wraps, except i64 → i32,
-/// which saturates (so that an index that was out of range stays out of range). Anything to bool: non-zero is
+/// `y = x` in another element type. To a float: one rounding to nearest even, overflow is infinity, subnormals are
+/// kept. Float to integer: toward zero, saturating, NaN gives 0. Integer to another integer: wraps, except i64 →
+/// i32, which saturates (so that an index that was out of range stays out of range). Anything to bool: non-zero is
 /// true, NaN is true. Bool to number: 0 or 1.
 pub static CAST: OpDescriptor = OpDescriptor {
     code: 16,

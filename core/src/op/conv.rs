@@ -1,7 +1,9 @@
 //! 2-D convolution over NCHW: `Conv2d` in floating point, `QConv2d` in 8-bit integers.
-//! A depth-wise convolution is the case `groups = C`.
+//! A depth-wise convolution is the case `groups = C`; a 1-D one is that of a height of 1, through views of its operands
+//! (`[N, C, W]` as `[N, C, 1, W]`), with stride 1, no padding and dilation 1 along the height.
 
 use super::matmul::{Requantize, reserved, set_output};
+use super::unary::FLOATS;
 use super::{
     Activation, AttrError, Attributes, Cost, OpDescriptor, Operand, ScratchClass, ShapeArgs, StepShapes,
     attributes,
@@ -114,12 +116,13 @@ fn check_groups(groups: u32) -> Result<(), AttrError> {
     if groups == 0 { Err(AttrError::new("groups", 1, 0)) } else { Ok(()) }
 }
 
-const FLOATS: DTypeSet = DTypeSet::of(&[DType::F32]);
 const I8: DTypeSet = DTypeSet::of(&[DType::I8]);
 const I32: DTypeSet = DTypeSet::of(&[DType::I32]);
 
-/// `y = activation(conv(x, w) + bias)`: `x` f32 `[N, C, H, W]`, `w` f32 `[O, C/groups, KH, KW]`, `bias` f32
-/// `[O]`, `y` f32 `[N, O, OH, OW]`. Cross-correlation (no kernel flip), zero padding, as ONNX `Conv`.
+/// `y = activation(conv(x, w) + bias)`: `x` `[N, C, H, W]`, `w` `[O, C/groups, KH, KW]`, `bias` `[O]`, `y`
+/// `[N, O, OH, OW]`. Cross-correlation (no kernel flip), zero padding, as ONNX `Conv`. f16 and bf16 are widened, sums
+/// are f32 (f64 in f64), over channels, height and width in this order from the bias on, and rounded once. A 1-D convolution
+/// is one of height 1: `[N, C, W]` as `[N, C, 1, W]`.
 pub static CONV2D: OpDescriptor = OpDescriptor {
     code: 3,
     name: "Conv2d",
@@ -138,7 +141,7 @@ pub static CONV2D: OpDescriptor = OpDescriptor {
     },
     cost: conv_cost,
     scratch: |s, class| match class {
-        ScratchClass::Fast => im2col_bytes(s),
+        ScratchClass::Fast if s.dtypes.first() == Some(&DType::F32) => im2col_bytes(s),
         _ => 0,
     },
     ..OpDescriptor::BASE

@@ -110,23 +110,37 @@ pub(super) fn reserved(value: u32) -> Result<(), AttrError> {
     if value == 0 { Ok(()) } else { Err(AttrError::new("reserved", 0, u64::from(value))) }
 }
 
-const FLOATS: DTypeSet = DTypeSet::of(&[DType::F32, DType::F16]);
+const NUMBERS: DTypeSet = DTypeSet::of(&[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::F64,
+    DType::I32,
+    DType::I64,
+    DType::U32,
+    DType::U64,
+]);
 const I8: DTypeSet = DTypeSet::of(&[DType::I8]);
 const I32: DTypeSet = DTypeSet::of(&[DType::I32]);
 
-/// `y = activation(a · b + bias)`: `a` `[…, M, K]`, `b` `[K, N]` or `[…, K, N]` with the batch axes of `a`
-/// (`[…, N, K]` with `transpose_b`), `bias` `[N]`. f16 operands are widened, sums are f32, one rounding at the
-/// end. `K = 0` gives the bias.
+/// `y = activation(a · b + bias)`: `a` `[…, M, K]`, `b` `[K, N]` or `[…, K, N]` with the batch axes of `a` (`[…, N, K]`
+/// with `transpose_b`), `bias` `[N]`. f16 and bf16 are widened, sums are f32 (f64 in f64), rounded once. A sum goes
+/// from the bias on along `K` where rows of `b` are read, and is that of eight interleaved sums where columns are
+/// (`transpose_b`, or `N = 1`), so its error is at most that of summing along `K`. Integers wrap. `K = 0` gives the
+/// bias.
+///
+/// ONNX `Gemm` is this op: `alpha` and `beta` are products with the constants `B` and `C` where these are constants, a
+/// transposed `A` is transposed first, and a `C` that is no vector along `N` is added.
 pub static MATMUL: OpDescriptor = OpDescriptor {
     code: 1,
     name: "MatMul",
     path: "matmul::MATMUL",
     inputs: &[
-        Operand::data("a", 'T', FLOATS),
-        Operand::data("b", 'T', FLOATS),
-        Operand::data("bias", 'T', FLOATS).optional(),
+        Operand::data("a", 'T', NUMBERS),
+        Operand::data("b", 'T', NUMBERS),
+        Operand::data("bias", 'T', NUMBERS).optional(),
     ],
-    outputs: &[Operand::data("y", 'T', FLOATS)],
+    outputs: &[Operand::data("y", 'T', NUMBERS)],
     attr_size: core::mem::size_of::<MatMul>(),
     check_attrs: |b| attributes::<MatMul>(b).map(|_| ()),
     shape_rule: |alg, args, out| {
@@ -170,7 +184,24 @@ fn product_shape(
     per_column: &[usize],
     out: &mut [Dims],
 ) -> Result<(), ShapeError> {
-    let (a, b) = (args.input(0)?, args.input(1)?);
+    let y = product_dims(alg, args.input(0)?, args.input(1)?, transpose_b)?;
+    let n = y.get(y.rank() - 1)?;
+    for &i in per_column {
+        if let Some(v) = args.optional(i) {
+            v.expect_rank(1)?;
+            alg.require_equal("length of a per-column vector", n, v.get(0)?)?;
+        }
+    }
+    set_output(out, y)
+}
+
+/// `[…, M, N]` of `[…, M, K] × […, K, N]`, with `b` of the batch axes of `a` or none.
+pub(super) fn product_dims(
+    alg: &mut dyn DimAlgebra,
+    a: Dims,
+    b: Dims,
+    transpose_b: bool,
+) -> Result<Dims, ShapeError> {
     let (ra, rb) = (a.rank(), b.rank());
     if ra < 2 || rb < 2 {
         return Err(ShapeError::rank(2, ra.min(rb)));
@@ -186,18 +217,12 @@ fn product_shape(
     for axis in 0..rb - 2 {
         alg.require_equal("batch dimension", a.get(axis)?, b.get(axis)?)?;
     }
-    for &i in per_column {
-        if let Some(v) = args.optional(i) {
-            v.expect_rank(1)?;
-            alg.require_equal("length of a per-column vector", n, v.get(0)?)?;
-        }
-    }
     let mut y = a;
     y.set(ra - 1, n)?;
-    set_output(out, y)
+    Ok(y)
 }
 
-fn product_cost(s: &StepShapes<'_>) -> Cost {
+pub(super) fn product_cost(s: &StepShapes<'_>) -> Cost {
     let a = s.input(0);
     let k = a.dim(a.rank().saturating_sub(1)) as u64;
     Cost { macs: (s.output(0).elements() as u64).saturating_mul(k), bytes: s.bytes() }

@@ -12,17 +12,45 @@ use crate::shape::{DimAlgebra, Dims, Shape, ShapeError};
 use crate::{MAX_INPUTS, MAX_OUTPUTS};
 
 pub mod argmax;
+pub mod attention;
 pub mod binary;
+pub mod bitcast;
+pub mod blocks;
 pub mod cast;
+pub mod col2im;
 pub mod compare;
 pub mod conv;
+pub mod conv3d;
+pub mod conv_transpose;
+pub mod cumulative;
 pub mod gather;
+pub mod gather_nd;
+pub mod generate;
+pub mod integer;
+pub mod lp_norm;
+pub mod lrn;
 pub mod matmul;
 pub mod movement;
+pub mod norm;
+pub mod order;
+pub mod pad;
+pub mod philox;
 pub mod pool;
+pub mod pools;
 pub mod quantize;
+pub mod recurrent;
+pub mod reduce;
+pub mod region;
+pub mod resize;
+pub mod reverse;
+pub mod rotary;
+pub mod sample;
+pub mod scatter;
+pub mod select;
 pub mod size;
 pub mod softmax;
+pub mod spatial;
+pub mod tile;
 pub mod unary;
 
 /// What an operand's contents mean to the verifier and to kernel writers.
@@ -69,13 +97,17 @@ impl Operand {
     pub const fn index(self) -> Operand {
         Operand { meaning: Meaning::Index, ..self }
     }
+    /// The same, holding lengths.
+    pub const fn length(self) -> Operand {
+        Operand { meaning: Meaning::Length, ..self }
+    }
 }
 
 /// How much scratch memory a step was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ScratchClass {
-    /// None at all.
+    /// None, but for what the op cannot do without.
     None = 0,
     /// The little that the op cannot do without.
     Small = 1,
@@ -371,7 +403,7 @@ impl Activation {
     }
 }
 
-/// Every op of this version, in the order of the codes. A firmware verifier passes only those that its blob
+/// Every op of this version, ascending by code. A firmware verifier passes only those that its blob
 /// uses; hosts pass this.
 pub static ALL: &[&OpDescriptor] = &[
     &matmul::MATMUL,
@@ -397,17 +429,194 @@ pub static ALL: &[&OpDescriptor] = &[
     &compare::GREATER,
     &compare::EQUAL,
     &size::SIZE,
+    // Element-wise: 24 to 129.
+    &unary::SIGMOID,
+    &unary::NEG,
+    &unary::ABS,
+    &unary::SIGN,
+    &unary::CEIL,
+    &unary::FLOOR,
+    &unary::ROUND,
+    &unary::SQRT,
+    &unary::RECIPROCAL,
+    &unary::EXP,
+    &unary::LOG,
+    &unary::SIN,
+    &unary::COS,
+    &unary::TAN,
+    &unary::ASIN,
+    &unary::ACOS,
+    &unary::ATAN,
+    &unary::SINH,
+    &unary::COSH,
+    &unary::TANH,
+    &unary::ASINH,
+    &unary::ACOSH,
+    &unary::ATANH,
+    &unary::ERF,
+    &unary::SOFTPLUS,
+    &unary::SOFTSIGN,
+    &unary::HARD_SWISH,
+    &unary::MISH,
+    &unary::GELU,
+    &unary::GELU_TANH,
+    &unary::SWISH,
+    &unary::ELU,
+    &unary::SELU,
+    &unary::CELU,
+    &unary::LEAKY_RELU,
+    &unary::HARD_SIGMOID,
+    &unary::THRESHOLDED_RELU,
+    &unary::SHRINK,
+    &unary::IS_NAN,
+    &unary::IS_INF,
+    &unary::NOT,
+    &unary::BIT_NOT,
+    &unary::CLIP,
+    &binary::SUB,
+    &binary::DIV,
+    &binary::POW,
+    &binary::MOD,
+    &binary::REMAINDER,
+    &binary::MIN,
+    &binary::MAX,
+    &binary::PRELU,
+    &binary::BIT_AND,
+    &binary::BIT_OR,
+    &binary::BIT_XOR,
+    &binary::SHIFT_LEFT,
+    &binary::SHIFT_RIGHT,
+    &binary::SILU_MUL,
+    &compare::LESS_OR_EQUAL,
+    &compare::GREATER_OR_EQUAL,
+    &compare::AND,
+    &compare::OR,
+    &compare::XOR,
+    // Reductions, order, norms: 130 to 179.
+    &reduce::SUM,
+    &reduce::MEAN,
+    &reduce::PROD,
+    &reduce::MIN,
+    &reduce::MAX,
+    &reduce::SUM_SQUARE,
+    &reduce::L1,
+    &reduce::L2,
+    &reduce::LOG_SUM,
+    &reduce::LOG_SUM_EXP,
+    &reduce::ALL,
+    &reduce::ANY,
+    &argmax::ARGMIN,
+    &order::TOP_K,
+    &order::SORT,
+    &cumulative::CUM_SUM,
+    &cumulative::CUM_PROD,
+    &softmax::LOG_SOFTMAX,
+    &softmax::HARDMAX,
+    &norm::LAYER_NORM,
+    &norm::RMS_NORM,
+    &norm::INSTANCE_NORM,
+    &norm::GROUP_NORM,
+    &norm::BATCH_NORM,
+    &lp_norm::L1_NORMALIZE,
+    &lp_norm::L2_NORMALIZE,
+    &lrn::LRN,
+    // Movement, gather, resize, random: 180 to 239.
+    &pad::PAD,
+    &pad::PAD_REFLECT,
+    &pad::PAD_EDGE,
+    &pad::PAD_WRAP,
+    &tile::TILE,
+    &tile::REPEAT,
+    &tile::EXPAND,
+    &reverse::REVERSE,
+    &reverse::REVERSE_SEQUENCE,
+    &reverse::ROLL,
+    &reverse::STRIDED_SLICE,
+    &blocks::DEPTH_TO_SPACE,
+    &blocks::DEPTH_TO_SPACE_CRD,
+    &blocks::SPACE_TO_DEPTH,
+    &gather_nd::GATHER_ELEMENTS,
+    &gather_nd::GATHER_ND,
+    &scatter::SCATTER_ELEMENTS,
+    &scatter::SCATTER_ELEMENTS_ADD,
+    &scatter::SCATTER_ELEMENTS_MUL,
+    &scatter::SCATTER_ELEMENTS_MIN,
+    &scatter::SCATTER_ELEMENTS_MAX,
+    &scatter::SCATTER_ND,
+    &scatter::SCATTER_ND_ADD,
+    &scatter::SCATTER_ND_MUL,
+    &scatter::SCATTER_ND_MIN,
+    &scatter::SCATTER_ND_MAX,
+    &generate::FILL,
+    &generate::RANGE,
+    &generate::EYE,
+    &generate::ONE_HOT,
+    &generate::TRIU,
+    &generate::TRIL,
+    &select::WHERE,
+    &resize::RESIZE_NEAREST,
+    &resize::RESIZE_LINEAR,
+    &resize::RESIZE_CUBIC,
+    &resize::RESIZE_LINEAR_ANTIALIAS,
+    &resize::RESIZE_CUBIC_ANTIALIAS,
+    &sample::GRID_SAMPLE,
+    &sample::GRID_SAMPLE_NEAREST,
+    &sample::GRID_SAMPLE_CUBIC,
+    &sample::AFFINE_GRID,
+    &col2im::COL2IM,
+    &region::ROI_ALIGN,
+    &region::ROI_ALIGN_MAX,
+    &region::NON_MAX_SUPPRESSION,
+    &region::MAX_UNPOOL,
+    &philox::RANDOM_UNIFORM,
+    &philox::RANDOM_NORMAL,
+    &philox::BERNOULLI,
+    &philox::MULTINOMIAL,
+    // Windows, recurrence, attention: 240 to 299.
+    &conv3d::CONV3D,
+    &conv_transpose::CONV_TRANSPOSE,
+    &integer::CONV_INTEGER,
+    &integer::MATMUL_INTEGER,
+    &integer::QLINEAR_CONV,
+    &integer::QLINEAR_MATMUL,
+    &pools::MAX_POOL,
+    &pools::MAX_POOL_INDICES,
+    &pools::AVERAGE_POOL,
+    &pools::LP_POOL,
+    &recurrent::RNN,
+    &recurrent::GRU,
+    &recurrent::LSTM,
+    &attention::ATTENTION,
+    &rotary::ROTARY_EMBEDDING,
+    // Bits: from 300.
+    &bitcast::BIT_CAST_8,
+    &bitcast::BIT_CAST_16,
+    &bitcast::BIT_CAST_32,
+    &bitcast::BIT_CAST_64,
 ];
 
-/// The description of (code, version) in a table. Where the table is [`ALL`] or begins like it, it is found at its
-/// place at once.
+/// The description of (code, version) in a table that ascends by them, as [`ALL`] does.
 pub fn find(table: &[&'static OpDescriptor], code: u16, version: u16) -> Option<&'static OpDescriptor> {
-    let is = |d: &&'static OpDescriptor| d.code == code && d.version == version;
-    let place = table.get(usize::from(code).wrapping_sub(1)).copied().filter(is);
-    place.or_else(|| table.iter().copied().find(|d| is(d)))
+    let at = table.binary_search_by_key(&(code, version), |d| (d.code, d.version)).ok()?;
+    table.get(at).copied()
 }
 
 /// First code for ops that an application brings itself; the verifier proves their ranges only.
 pub const CUSTOM_BASE: u16 = 0xC000;
 /// First code reserved for vendor delegates (neural accelerators).
 pub const DELEGATE_BASE: u16 = 0xE000;
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, find};
+
+    #[test]
+    fn every_op_is_found_by_its_code() {
+        assert!(ALL.windows(2).all(|w| (w[0].code, w[0].version) < (w[1].code, w[1].version)));
+        for op in ALL {
+            assert!(find(ALL, op.code, op.version).is_some_and(|f| core::ptr::eq(f, *op)), "{}", op.name);
+            assert!(find(ALL, op.code, op.version + 1).is_none_or(|f| f.code == op.code));
+        }
+        assert!(find(ALL, 0, 1).is_none() && find(&[], 1, 1).is_none());
+    }
+}

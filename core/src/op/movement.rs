@@ -46,11 +46,24 @@ impl Attributes for Slice {
     }
 }
 
-const X: &[Operand] = &[Operand::data("x", 'T', DTypeSet::ANY)];
-const Y: &[Operand] = &[Operand::data("y", 'T', DTypeSet::ANY)];
+/// One input of any element type.
+pub(super) const X: &[Operand] = &[Operand::data("x", 'T', DTypeSet::ANY)];
+/// One output of the input's element type.
+pub(super) const Y: &[Operand] = &[Operand::data("y", 'T', DTypeSet::ANY)];
 
-fn moved(s: &StepShapes<'_>) -> Cost {
+/// The cost of an op that computes nothing.
+pub(super) fn moved(s: &StepShapes<'_>) -> Cost {
     Cost { macs: 0, bytes: s.bytes() }
+}
+
+/// The dimensions that the program declares for the first output.
+pub(super) fn declared(out: &[Dims]) -> Result<Dims, ShapeError> {
+    out.first().copied().ok_or(ShapeError::new("outputs", 1, 0))
+}
+
+/// An error unless the output's rank is the input's.
+pub(super) fn same_rank(x: &Dims, y: &Dims) -> Result<(), ShapeError> {
+    y.expect_rank(x.rank())
 }
 
 /// `y = x`. The shapes may differ as long as the number of elements is the same.
@@ -63,7 +76,7 @@ pub static COPY: OpDescriptor = OpDescriptor {
     declared_output: true,
     shape_rule: |alg, args, out| {
         let x = args.input(0)?;
-        let y = *out.first().ok_or(ShapeError::new("outputs", 1, 0))?;
+        let y = declared(out)?;
         let (mut a, mut b) = (alg.constant(1)?, alg.constant(1)?);
         for d in x.as_slice() {
             a = alg.mul(a, *d)?;
@@ -145,7 +158,7 @@ pub static SLICE: OpDescriptor = OpDescriptor {
     shape_rule: |alg, args, out| {
         let a: Slice = attributes(args.attrs)?;
         let x = args.input(0)?;
-        let y: Dims = *out.first().ok_or(ShapeError::new("outputs", 1, 0))?;
+        let y: Dims = declared(out)?;
         y.expect_rank(x.rank())?;
         for axis in 0..x.rank() {
             // start + (n − 1) · step + 1 ≤ size; for n = 0 only start ≤ size.

@@ -2,8 +2,8 @@
 
 use super::conv::Geometry;
 use super::matmul::set_output;
+use super::pools::ORDERED;
 use super::{AttrError, Attributes, Cost, OpDescriptor, Operand, ShapeArgs, StepShapes, attributes};
-use crate::dtype::{DType, DTypeSet};
 use crate::shape::{DimAlgebra, Dims, ShapeError};
 
 /// Attributes of both poolings.
@@ -55,13 +55,13 @@ impl Pool2d {
 }
 
 /// `x` `[N, C, H, W]` → `y` `[N, C, OH, OW]`: the largest element of each window. Padding never wins. Any NaN
-/// in the window gives NaN.
+/// in the window gives NaN. An empty height or width is refused, as by all poolings.
 pub static MAX_POOL2D: OpDescriptor = OpDescriptor {
     code: 5,
     name: "MaxPool2d",
     path: "pool::MAX_POOL2D",
-    inputs: &[Operand::data("x", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
-    outputs: &[Operand::data("y", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
+    inputs: &[Operand::data("x", 'T', ORDERED)],
+    outputs: &[Operand::data("y", 'T', ORDERED)],
     attr_size: core::mem::size_of::<Pool2d>(),
     check_attrs: |b| attributes::<Pool2d>(b).map(|_| ()),
     shape_rule: pool_shape,
@@ -69,15 +69,15 @@ pub static MAX_POOL2D: OpDescriptor = OpDescriptor {
     ..OpDescriptor::BASE
 };
 
-/// `x` `[N, C, H, W]` → `y` `[N, C, OH, OW]`: the mean of each window. f32: the sum in f32, row by row, divided
-/// once. i8: the exact sum, divided and rounded half to even, so input and output have one quantisation; the
-/// zero point must be 0 where padding is counted.
+/// `x` `[N, C, H, W]` → `y` `[N, C, OH, OW]`: the mean of each window. Floats: the sum in f32 (f64 in f64), row by row,
+/// divided once and rounded once. i8 and u8: the exact sum, divided and rounded half to even, so input and output have
+/// one quantisation; the zero point must be 0 where padding is counted.
 pub static AVERAGE_POOL2D: OpDescriptor = OpDescriptor {
     code: 6,
     name: "AveragePool2d",
     path: "pool::AVERAGE_POOL2D",
-    inputs: &[Operand::data("x", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
-    outputs: &[Operand::data("y", 'T', DTypeSet::of(&[DType::F32, DType::I8]))],
+    inputs: &[Operand::data("x", 'T', ORDERED)],
+    outputs: &[Operand::data("y", 'T', ORDERED)],
     attr_size: core::mem::size_of::<Pool2d>(),
     check_attrs: |b| attributes::<Pool2d>(b).map(|_| ()),
     shape_rule: pool_shape,
@@ -103,9 +103,10 @@ fn pool_shape(alg: &mut dyn DimAlgebra, args: &ShapeArgs<'_>, out: &mut [Dims]) 
     let mut y = Dims::new(&[x.get(0)?, x.get(1)?])?;
     for axis in 0..2 {
         let size = x.get(axis + 2)?;
+        // A window in the padding alone would have no value.
+        let one = alg.constant(1)?;
+        alg.require_at_most("a pooled axis of at least one element", one, size)?;
         y.push(if a.kernel == [0, 0] {
-            let one = alg.constant(1)?;
-            alg.require_at_most("a pooled input of at least one element", one, size)?;
             one
         } else {
             a.geometry.positions(alg, axis, size, u64::from(a.kernel[axis]))?

@@ -153,7 +153,7 @@ impl Builder<'_, '_> {
         let fail = |reason, expected, found| Error::at(reason, SectionId::Steps, id, expected, found);
         let unknown = fail(Reason::Code, ScratchClass::Fast as u64, step.scratch.into());
         let class = ScratchClass::from_code(step.scratch).ok_or(unknown)?;
-        if class == ScratchClass::None || step.kind != step_kind::OP {
+        if step.kind != step_kind::OP {
             return Ok(0);
         }
         let sig = p.signatures.get(step.link)?;

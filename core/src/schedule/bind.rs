@@ -1,13 +1,16 @@
 //! Binding: sizes become numbers, and every shape rule is checked on them.
 
+use super::check::{Check, Reader};
 use super::error::{Error, Reason};
-use super::expr::evaluate;
+use super::expr::evaluate_with;
+use super::planned::PlanReader;
 use super::program::Program;
 use super::record::*;
 use crate::dtype::DType;
-use crate::op::{self, OpDescriptor, ShapeArgs};
+use crate::op::{OpDescriptor, ShapeArgs};
 use crate::shape::{Dim, Dims, Numbers, Shape};
-use crate::{MAX_INPUTS, MAX_OUTPUTS, MAX_RANK, NONE};
+use crate::wide;
+use crate::{MAX_INPUTS, MAX_OUTPUTS, NONE};
 
 /// Where the bytes of a value are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,48 +78,48 @@ impl<'a> Bindings<'a> {
         self.exprs
     }
 
+    /// Runs a check, for a caller outside.
+    fn checked<T>(&self, check: impl FnOnce(&PlanReader<'_, 'a>) -> Check<T>) -> Result<T, Error> {
+        let r = &Reader::new(&self.program);
+        r.finish(check(&PlanReader { r, plan: self.plan, exprs: self.exprs }))
+    }
+
     /// The value of an expression; a counter symbol takes its trip from `counters`.
     pub fn expr(&self, id: u32, counters: &Counters) -> Result<u64, Error> {
-        let e = self.program.exprs.get(id)?;
-        if e.op == expr_op::SYMBOL
-            && let Some((_, trip)) = counters.iter().find(|(s, _)| *s == e.a)
-        {
-            return Ok(*trip);
-        }
-        self.exprs.get(id as usize).copied().ok_or_else(|| {
-            Error::at(
-                Reason::BufferSize,
-                SectionId::Exprs,
-                id,
-                self.program.exprs.len() as u64,
-                self.exprs.len() as u64,
-            )
-        })
+        self.checked(|b| b.expr(id, counters))
     }
 
     /// Dimensions of a value as numbers.
     pub fn shape(&self, v: &Value) -> Result<Shape, Error> {
-        let mut dims = [0usize; MAX_RANK];
-        let rank = usize::from(v.rank);
-        let space = dims.get_mut(..rank).ok_or_else(|| {
-            Error::at(Reason::Code, SectionId::Values, v.dims, MAX_RANK as u64, u64::from(v.rank))
-        })?;
-        for (d, e) in space.iter_mut().zip(self.program.value_dims(v)?) {
-            *d = to_usize(self.expr(e, &[])?, SectionId::Exprs, e)?;
-        }
-        // The rank fits: `space` was cut from eight dimensions.
-        Ok(Shape::new(space).unwrap_or(Shape::SCALAR))
+        self.checked(|b| {
+            let mut shape = Shape::SCALAR;
+            b.r.at(SectionId::Dims, v.dims);
+            b.shape(v, &mut shape)?;
+            Ok(shape)
+        })
     }
 
     /// A value with its place, shape and size. `counters` are the loops running now: windows may follow them.
     pub fn value(&self, id: u32, counters: &Counters) -> Result<BoundValue, Error> {
-        let v = self.program.values.get(id)?;
-        let fail = |reason, expected, found| Error::at(reason, SectionId::Values, id, expected, found);
-        let dtype = DType::from_code(v.dtype).ok_or_else(|| fail(Reason::DType, 15, u64::from(v.dtype)))?;
-        let shape = self.shape(v)?;
-        let overflow = fail(Reason::Overflow, usize::MAX as u64, u64::MAX);
-        let bytes = bytes_of(&shape, dtype).ok_or(overflow)?;
-        let root = if v.view == view::NONE { v } else { self.program.values.get(v.root)? };
+        self.checked(|b| b.bound(id, counters))
+    }
+
+    /// The scratch range of a step: arena, offset and bytes; `None` without scratch.
+    pub fn scratch(&self, step: u32) -> Result<Option<(u32, usize, usize)>, Error> {
+        self.checked(|b| b.scratch(step))
+    }
+}
+
+impl PlanReader<'_, '_> {
+    /// [`Bindings::value`].
+    pub(super) fn bound(&self, id: u32, counters: &Counters) -> Check<BoundValue> {
+        let r = self.r;
+        let v = r.value(id)?;
+        r.at(SectionId::Values, id);
+        let mut shape = Shape::SCALAR;
+        let bytes = self.shape(v, &mut shape)?;
+        let dtype = DType::from_code(v.dtype).unwrap_or(DType::U8);
+        let root = if v.view == view::NONE { v } else { r.value(v.root)? };
         let skipped = match v.view {
             view::NONE | view::RESHAPE => 0,
             // Without elements it is nowhere; its start could even lie behind the slot.
@@ -125,54 +128,49 @@ impl<'a> Bindings<'a> {
                 let mut start = self.expr(v.start, &[])?;
                 if v.counter != NONE {
                     let trip = counters.iter().find(|(s, _)| *s == v.counter).map_or(0, |(_, t)| *t);
-                    let stride = self.expr(v.counter_stride, &[])?;
-                    start = trip.checked_mul(stride).and_then(|d| d.checked_add(start)).ok_or(overflow)?;
+                    start = self.moved(start, trip, v)?;
                 }
-                let start = to_usize(start, SectionId::Values, id)?;
-                let inner = shape.inner(usize::from(v.axis)).checked_mul(dtype.size()).ok_or(overflow)?;
-                start.checked_mul(inner).ok_or(overflow)?
+                let inner = shape.inner(usize::from(v.axis)).checked_mul(dtype.size());
+                let start = self.number(start)?;
+                inner.and_then(|n| start.checked_mul(n)).ok_or_else(|| self.overflow())?
             }
-            code => return Err(fail(Reason::Code, u64::from(view::PART), u64::from(code))),
+            code => return r.fail(Reason::Code, view::PART, code),
         };
-        let place = if root.role == role::CONSTANT || root.role == role::WEIGHT {
-            let offset = to_usize(root.data_offset, SectionId::Values, v.root)?;
-            let offset = offset.checked_add(skipped).ok_or(overflow)?;
-            Place::Weights { section: root.section, offset }
-        } else {
-            let slot = self.program.value_slot(self.plan, v.root)?;
+        let mut start = root.data_offset;
+        let mut arena = None;
+        if root.role != role::CONSTANT && root.role != role::WEIGHT {
+            let slot = self.value_slot(v.root)?;
             if slot == NONE {
-                return Err(fail(Reason::NoSlot, 0, u64::from(NONE)));
+                return r.fail(Reason::NoSlot, 0u32, NONE);
             }
-            let slot = self.program.slot(self.plan, slot)?;
-            let offset = to_usize(slot.offset, SectionId::Values, v.root)?;
-            Place::Arena { arena: slot.arena, offset: offset.checked_add(skipped).ok_or(overflow)? }
+            let slot = self.slot(slot)?;
+            (start, arena) = (slot.offset, Some(slot.arena));
+        }
+        let offset = self.number(start)?.checked_add(skipped).ok_or_else(|| self.overflow())?;
+        let place = match arena {
+            Some(arena) => Place::Arena { arena, offset },
+            None => Place::Weights { section: root.section, offset },
         };
         Ok(BoundValue { dtype, shape, place, bytes })
     }
 
-    /// The scratch range of a step: arena, offset and bytes; `None` without scratch.
-    pub fn scratch(&self, step: u32) -> Result<Option<(u32, usize, usize)>, Error> {
-        let slot = self.program.scratch_slot(self.plan, step)?;
+    /// Where a window that starts at `start` is after `trips` trips.
+    fn moved(&self, start: u64, trips: u64, v: &Value) -> Check<u64> {
+        let stride = self.expr(v.counter_stride, &[])?;
+        let moved = wide::mul(trips, stride).and_then(|d| d.checked_add(start));
+        moved.ok_or_else(|| self.overflow())
+    }
+
+    /// [`Bindings::scratch`].
+    pub(super) fn scratch(&self, step: u32) -> Check<Option<(u32, usize, usize)>> {
+        let slot = self.scratch_slot(step)?;
         if slot == NONE {
             return Ok(None);
         }
-        let s = self.program.slot(self.plan, slot)?;
-        let offset = to_usize(s.offset, SectionId::Slots, slot)?;
-        Ok(Some((s.arena, offset, to_usize(s.bytes, SectionId::Slots, slot)?)))
+        let s = self.slot(slot)?;
+        self.r.at(SectionId::Slots, slot);
+        Ok(Some((s.arena, self.number(s.offset)?, self.number(s.bytes)?)))
     }
-}
-
-/// Bytes of a dense tensor; `None` on overflow.
-pub(super) fn bytes_of(shape: &Shape, dtype: DType) -> Option<usize> {
-    shape.dims().iter().try_fold(dtype.size(), |n, d| n.checked_mul(*d))
-}
-
-pub(super) fn to_usize(v: u64, section: SectionId, index: u32) -> Result<usize, Error> {
-    // Half the address space: sums of an offset and a size then cannot wrap.
-    usize::try_from(v)
-        .ok()
-        .filter(|v| *v <= isize::MAX as usize)
-        .ok_or_else(|| Error::at(Reason::Overflow, section, index, isize::MAX as u64, v))
 }
 
 /// Fixes the sizes: `symbols[s]` is the value of symbol `s` (counters are ignored), `exprs` receives the value of
@@ -185,20 +183,33 @@ pub fn bind<'a>(
     symbols: &[u64],
     exprs: &'a mut [u64],
 ) -> Result<Bindings<'a>, Error> {
-    let plan_record = program.plans.get(plan)?;
-    check_symbols(program, plan_record, symbols)?;
-    evaluate(program, symbols, exprs)?;
-    let bindings = Bindings { program: *program, plan: plan_record, exprs };
-    check_guards(&bindings)?;
-    for (id, v) in program.values.iter() {
-        check_value(&bindings, id, v)?;
+    let r = &Reader::new(program);
+    let plan = r.finish(numbers(r, ops, plan, symbols, exprs))?;
+    Ok(Bindings { program: *program, plan, exprs })
+}
+
+/// Evaluates the expressions and checks everything on them; gives the plan.
+fn numbers<'a>(
+    r: &Reader<'_, 'a>,
+    ops: &[&'static OpDescriptor],
+    plan: u32,
+    symbols: &[u64],
+    exprs: &mut [u64],
+) -> Check<&'a Plan> {
+    let plan = r.get(&r.p.plans, plan)?;
+    check_symbols(r, plan, symbols)?;
+    evaluate_with(r, &|s| symbols.get(s as usize).copied(), exprs)?;
+    let b = &PlanReader { r, plan, exprs };
+    check_guards(b)?;
+    for (id, v) in r.p.values.iter() {
+        r.at(SectionId::Values, id);
+        check_value(b, v)?;
     }
-    for (id, s) in program.steps.iter() {
-        if s.kind == step_kind::OP {
-            check_step(&bindings, ops, id, s)?;
-        }
+    for (id, s) in r.p.steps.iter().filter(|(_, s)| s.kind == step_kind::OP) {
+        r.at(SectionId::Steps, id);
+        check_step(b, ops, id, s)?;
     }
-    Ok(bindings)
+    Ok(plan)
 }
 
 /// Fills in the symbols that the shapes of an entry's inputs decide: every dimension that is a plain symbol.
@@ -214,7 +225,8 @@ pub fn solve_symbols(
         let (v, Some(shape)) = (program.values.get(id)?, shape) else { continue };
         if usize::from(v.rank) != shape.rank() {
             let (expected, found) = (u64::from(v.rank), shape.rank() as u64);
-            return Err(Error::at(Reason::Shape("rank of an input"), SectionId::Values, id, expected, found));
+            let at = Error::at(Reason::Shape, SectionId::Values, id, expected, found);
+            return Err(Error { what: "rank of an input", ..at });
         }
         for (e, d) in program.value_dims(v)?.zip(shape.dims()) {
             let e = program.exprs.get(e)?;
@@ -225,71 +237,64 @@ pub fn solve_symbols(
                 Error::at(Reason::Id, SectionId::Symbols, e.a, symbols.len() as u64, u64::from(e.a));
             let known = symbols.get_mut(e.a as usize).ok_or(missing)?.get_or_insert(*d as u64);
             if *known != *d as u64 {
-                let reason = Reason::Shape("size shared by several inputs");
-                return Err(Error::at(reason, SectionId::Values, id, *known, *d as u64));
+                let at = Error::at(Reason::Shape, SectionId::Values, id, *known, *d as u64);
+                return Err(Error { what: "size shared by several inputs", ..at });
             }
         }
     }
     Ok(())
 }
 
-fn check_symbols(program: &Program<'_>, plan: &Plan, symbols: &[u64]) -> Result<(), Error> {
-    if symbols.len() != program.symbols.len() {
-        let (expected, found) = (program.symbols.len() as u64, symbols.len() as u64);
-        return Err(Error::header(Reason::BufferSize, 0, expected, found));
+fn check_symbols(r: &Reader<'_, '_>, plan: &Plan, symbols: &[u64]) -> Check {
+    if symbols.len() != r.p.symbols.len() {
+        return r.fail_wide(Reason::BufferSize, r.p.symbols.count(), symbols.len() as u64);
     }
-    for ((id, s), value) in program.symbols.iter().zip(symbols) {
+    for ((id, s), value) in r.p.symbols.iter().zip(symbols) {
         if s.kind == symbol_kind::COUNTER {
             continue;
         }
-        let b = program.bounds.get(plan.bounds[0].saturating_add(id))?;
-        let fail = |reason, expected| Err(Error::at(reason, SectionId::Symbols, id, expected, *value));
-        if *value < b.low {
-            return fail(Reason::SizeBounds, b.low);
-        }
-        if *value > b.high {
-            return fail(Reason::SizeBounds, b.high);
-        }
-        if value.checked_rem(s.multiple_of) != Some(0) {
-            return fail(Reason::SizeMultiple, s.multiple_of);
-        }
+        let b = r.get(&r.p.bounds, plan.bounds[0].saturating_add(id))?;
+        let (reason, expected) = if *value < b.low {
+            (Reason::SizeBounds, b.low)
+        } else if *value > b.high {
+            (Reason::SizeBounds, b.high)
+        } else if value.checked_rem(s.multiple_of) != Some(0) {
+            (Reason::SizeMultiple, s.multiple_of)
+        } else {
+            continue;
+        };
+        return r.at(SectionId::Symbols, id).fail_wide(reason, expected, *value);
     }
     Ok(())
 }
 
-fn check_guards(b: &Bindings<'_>) -> Result<(), Error> {
-    for (id, g) in b.program.guards.iter() {
+fn check_guards(b: &PlanReader<'_, '_>) -> Check {
+    for (id, g) in b.r.p.guards.iter() {
+        b.r.at(SectionId::Guards, id);
         let (x, y) = (b.expr(g.a, &[])?, b.expr(g.b, &[])?);
-        let holds = match g.relation {
-            0 => x == y,
-            1 => x <= y,
-            code => return Err(Error::at(Reason::Code, SectionId::Guards, id, 1, u64::from(code))),
-        };
-        if !holds {
-            return Err(Error::at(Reason::Guard, SectionId::Guards, id, y, x));
+        b.r.code(1u32, g.relation)?;
+        if x > y || (g.relation == 0 && x != y) {
+            return b.r.fail_wide(Reason::Guard, y, x);
         }
     }
     Ok(())
 }
 
 /// Views lie within their roots, are contiguous, and start at whole words.
-fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
-    let fail = |reason, expected, found| Error::at(reason, SectionId::Values, id, expected, found);
-    let shape = b.shape(v)?;
-    let dtype = DType::from_code(v.dtype).ok_or_else(|| fail(Reason::DType, 15, u64::from(v.dtype)))?;
-    let overflow = fail(Reason::Overflow, usize::MAX as u64, u64::MAX);
-    let bytes = bytes_of(&shape, dtype).filter(|n| *n <= isize::MAX as usize).ok_or(overflow)?;
+fn check_value(b: &PlanReader<'_, '_>, v: &Value) -> Check {
+    let r = b.r;
+    let (mut shape, mut whole) = (Shape::SCALAR, Shape::SCALAR);
+    let bytes = b.shape(v, &mut shape)?;
     if v.view == view::NONE {
         return Ok(());
     }
-    let root = b.program.values.get(v.root)?;
-    let whole = b.shape(root)?;
+    b.shape(r.value(v.root)?, &mut whole)?;
     if v.view == view::RESHAPE {
         let (expected, found) = (whole.elements(), shape.elements());
         return if expected == found {
             Ok(())
         } else {
-            Err(fail(Reason::Shape("elements of a reshaped view"), expected as u64, found as u64))
+            Err(r.explain(Reason::Shape, "elements of a reshaped view", expected as u64, found as u64))
         };
     }
     let axis = usize::from(v.axis);
@@ -298,97 +303,101 @@ fn check_value(b: &Bindings<'_>, id: u32, v: &Value) -> Result<(), Error> {
         || axis >= shape.rank()
         || !(0..shape.rank()).all(|a| a == axis || same(a))
     {
-        return Err(fail(Reason::Window, whole.rank() as u64, shape.rank() as u64));
+        return r.fail(Reason::Window, whole.rank() as u32, shape.rank() as u32);
     }
-    let mut last = b.expr(v.start, &[])?;
+    let start = b.expr(v.start, &[])?;
+    let mut last = start;
     if v.counter != NONE {
-        let trips = loop_trips(b, v.counter)?;
-        let stride = b.expr(v.counter_stride, &[])?;
-        let moved = stride.checked_mul(trips.saturating_sub(1)).ok_or(overflow)?;
-        last = last.checked_add(moved).ok_or(overflow)?;
+        last = b.moved(start, loop_trips(b, v.counter)?.saturating_sub(1), v)?;
     }
-    let end = last.checked_add(shape.dim(axis) as u64).ok_or(overflow)?;
-    if end > whole.dim(axis) as u64 {
-        return Err(fail(Reason::Window, whole.dim(axis) as u64, end));
+    let (length, room) = (shape.dim(axis) as u64, whole.dim(axis) as u64);
+    let end = last.checked_add(length).ok_or_else(|| b.overflow())?;
+    if end > room {
+        return r.fail_wide(Reason::Window, room, end);
     }
-    let row = shape.inner(axis).saturating_mul(dtype.size());
-    let step = row as u64;
-    let aligned = |n: u64| n.wrapping_mul(step).is_multiple_of(4);
-    let starts_at_word =
-        aligned(b.expr(v.start, &[])?) && (v.counter == NONE || aligned(b.expr(v.counter_stride, &[])?));
+    // The last two bits of a product follow from those of its factors.
+    let row = shape.inner(axis).wrapping_mul(size_of(v));
+    let aligned = |n: u64| (n as usize).wrapping_mul(row).is_multiple_of(4);
+    let starts_at_word = aligned(start) && (v.counter == NONE || aligned(b.expr(v.counter_stride, &[])?));
     let last_part = v.view == view::PART && u32::from(v.part) + 1 == u32::from(v.parts);
     let ends_at_word = v.view != view::PART || last_part || bytes.is_multiple_of(4);
     // With one element or none the strides do not matter.
     if shape.elements() > 0 && (shape.outer(axis) != 1 || !starts_at_word || !ends_at_word) {
-        return Err(fail(Reason::ViewLayout, 1, shape.outer(axis) as u64));
+        return r.fail_wide(Reason::ViewLayout, 1u32, shape.outer(axis) as u64);
     }
     Ok(())
 }
 
+fn size_of(v: &Value) -> usize {
+    DType::from_code(v.dtype).map_or(0, DType::size)
+}
+
 /// The most trips of the loop that counts with `counter`.
-fn loop_trips(b: &Bindings<'_>, counter: u32) -> Result<u64, Error> {
-    let symbol = b.program.symbols.get(counter)?;
-    let step = b.program.steps.get(symbol.source)?;
+fn loop_trips(b: &PlanReader<'_, '_>, counter: u32) -> Check<u64> {
+    let symbol = b.r.symbol(counter)?;
+    let step = b.r.step(symbol.source)?;
     if symbol.kind != symbol_kind::COUNTER || step.kind != step_kind::LOOP || step.counter != counter {
-        let (expected, found) = (u64::from(counter), u64::from(step.counter));
-        return Err(Error::at(Reason::Counter, SectionId::Symbols, counter, expected, found));
+        return b.r.at(SectionId::Symbols, counter).fail(Reason::Counter, counter, step.counter);
     }
     b.expr(step.max_trips, &[])
 }
 
 /// The shape rule of a step, and equal sizes where results are stored in place.
-fn check_step(b: &Bindings<'_>, ops: &[&'static OpDescriptor], id: u32, s: &Step) -> Result<(), Error> {
-    let p = &b.program;
-    let sig = p.signatures.get(s.link)?;
-    let code = u64::from(sig.op) << 16 | u64::from(sig.version);
-    let op = op::find(ops, sig.op, sig.version)
-        .ok_or_else(|| Error::at(Reason::UnknownOp, SectionId::Steps, id, 0, code))?;
+fn check_step(b: &PlanReader<'_, '_>, ops: &[&'static OpDescriptor], id: u32, s: &Step) -> Check {
+    let r = b.r;
+    let op = r.op(ops, r.get(&r.p.signatures, s.link)?)?;
+    let (ins, outs) = (r.inputs(s)?, r.outputs(s)?);
     let mut inputs = [None; MAX_INPUTS];
-    for (space, v) in inputs.iter_mut().zip(p.step_inputs(s)?) {
-        if v != NONE {
-            *space = Some(dims(b, v)?);
+    for (space, v) in inputs.iter_mut().zip(ins) {
+        if *v != NONE {
+            dims(b, *v, space.insert(Dims::SCALAR))?;
         }
     }
     let mut declared = [Dims::SCALAR; MAX_OUTPUTS];
-    for (space, v) in declared.iter_mut().zip(p.step_outputs(s)?) {
-        *space = dims(b, v)?;
+    for (space, v) in declared.iter_mut().zip(outs) {
+        dims(b, *v, space)?;
     }
     let mut computed = declared;
-    let count = usize::from(s.outputs).min(MAX_OUTPUTS);
-    let args = ShapeArgs {
-        attrs: p.step_attrs(id, s)?,
-        inputs: inputs.get(..usize::from(s.inputs)).unwrap_or(&inputs),
-    };
-    let outputs = computed.get_mut(..count).unwrap_or(&mut []);
-    (op.shape_rule)(&mut Numbers, &args, outputs).map_err(|e| Error::shape(id, e))?;
-    for (want, have) in computed.iter().zip(&declared).take(count) {
-        if want.rank() != have.rank() {
-            let (e, f) = (want.rank() as u64, have.rank() as u64);
-            return Err(Error::at(Reason::Shape("rank of an output"), SectionId::Steps, id, e, f));
-        }
-        for (w, h) in want.as_slice().iter().zip(have.as_slice()) {
-            if w != h {
-                let reason = Reason::Shape("dimension of an output");
-                return Err(Error::at(reason, SectionId::Steps, id, w.0, h.0));
-            }
-        }
+    let args = ShapeArgs { attrs: r.attrs(id, s)?, inputs: inputs.get(..ins.len()).unwrap_or(&inputs) };
+    let outputs = computed.get_mut(..outs.len()).unwrap_or(&mut []);
+    (op.shape_rule)(&mut Numbers, &args, outputs)
+        .map_err(|e| r.explain(Reason::Shape, e.what, e.expected, e.found))?;
+    for (want, have) in outputs.iter().zip(&declared) {
+        same_dims(r, want, have)?;
     }
-    for (o, from) in s.in_place.iter().enumerate().filter(|(_, i)| **i != 0) {
-        let input = p.step_inputs(s)?.nth(usize::from(*from) - 1).unwrap_or(NONE);
-        let output = p.step_outputs(s)?.nth(o).unwrap_or(NONE);
-        let (x, y) = (b.shape(p.values.get(input)?)?, b.shape(p.values.get(output)?)?);
-        if x.elements() != y.elements() {
-            let (e, f) = (y.elements() as u64, x.elements() as u64);
-            return Err(Error::at(Reason::InPlace, SectionId::Steps, id, e, f));
+    for (from, y) in s.in_place.iter().zip(&declared).filter(|(from, _)| **from != 0) {
+        let x = inputs.get(usize::from(*from) - 1).and_then(|x| x.as_ref()).unwrap_or(&Dims::SCALAR);
+        let (x, y) = (elements(x), elements(y));
+        if x != y {
+            return r.fail_wide(Reason::InPlace, y, x);
         }
     }
     Ok(())
 }
 
-fn dims(b: &Bindings<'_>, value: u32) -> Result<Dims, Error> {
-    let mut dims = Dims::SCALAR;
-    for d in b.shape(b.program.values.get(value)?)?.dims() {
-        dims.push(Dim(*d as u64)).map_err(|e| Error::shape(value, e))?;
+fn elements(dims: &Dims) -> u64 {
+    dims.as_slice().iter().fold(1, |n, d| wide::saturating_mul(n, d.0))
+}
+
+fn same_dims(r: &Reader<'_, '_>, want: &Dims, have: &Dims) -> Check {
+    let fail = |what, w: u64, h: u64| Err(r.explain(Reason::Shape, what, w, h));
+    if want.rank() != have.rank() {
+        return fail("rank of an output", want.rank() as u64, have.rank() as u64);
     }
-    Ok(dims)
+    for (w, h) in want.as_slice().iter().zip(have.as_slice()) {
+        if w != h {
+            return fail("dimension of an output", w.0, h.0);
+        }
+    }
+    Ok(())
+}
+
+fn dims(b: &PlanReader<'_, '_>, value: u32, dims: &mut Dims) -> Check {
+    let v = b.r.value(value)?;
+    for e in b.r.dims(v)? {
+        let d = b.expr(*e, &[])?;
+        // The shape was made before, so there is room.
+        let _ = dims.push(Dim(d));
+    }
+    Ok(())
 }

@@ -17,22 +17,24 @@ pub struct Error {
     pub expected: u64,
     /// What was found.
     pub found: u64,
+    /// Of [`Reason::Shape`] the dimension, of [`Reason::Attribute`] the field; empty for other rules.
+    pub what: &'static str,
 }
 
 impl Error {
     /// An error about record `index` of `section`.
     pub const fn at(reason: Reason, section: SectionId, index: u32, expected: u64, found: u64) -> Error {
-        Error { reason, section: Some(section), index, expected, found }
+        Error { reason, section: Some(section), index, expected, found, what: "" }
     }
 
     /// An error about the header or the section table.
     pub const fn header(reason: Reason, index: u32, expected: u64, found: u64) -> Error {
-        Error { reason, section: None, index, expected, found }
+        Error { reason, section: None, index, expected, found, what: "" }
     }
 
     /// A shape rule that failed at a step.
     pub const fn shape(step: u32, e: ShapeError) -> Error {
-        Error::at(Reason::Shape(e.what), SectionId::Steps, step, e.expected, e.found)
+        Error { what: e.what, ..Error::at(Reason::Shape, SectionId::Steps, step, e.expected, e.found) }
     }
 }
 
@@ -42,7 +44,12 @@ impl fmt::Display for Error {
             Some(s) => write!(f, "{:?}[{}]: ", s, self.index)?,
             None => write!(f, "header[{}]: ", self.index)?,
         }
-        write!(f, "{}: expected {}, found {}", self.reason, self.expected, self.found)
+        match (self.reason, self.what) {
+            (Reason::Shape, what) if !what.is_empty() => write!(f, "shape: {what}")?,
+            (Reason::Attribute, what) if !what.is_empty() => write!(f, "attribute: {what}")?,
+            (reason, _) => write!(f, "{reason}")?,
+        }
+        write!(f, ": expected {}, found {}", self.expected, self.found)
     }
 }
 
@@ -53,25 +60,18 @@ macro_rules! reasons {
         /// The rules of the format. [`code`](Reason::code) is stable: it appears in JSON and in the C interface.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
+        #[repr(u8)]
         pub enum Reason {
-            $($(#[doc = $doc])+ $name,)+
-            /// Shapes do not fit the op of the step; the text names the dimension.
-            Shape(&'static str),
-            /// Attributes of the step are not possible; the text names the field.
-            Attribute(&'static str),
+            $($(#[doc = $doc])+ $name = $code,)+
         }
 
         impl Reason {
             /// Stable number of the rule.
             pub const fn code(self) -> u16 {
-                match self {
-                    $(Reason::$name => $code,)+
-                    Reason::Shape(_) => 90,
-                    Reason::Attribute(_) => 91,
-                }
+                self as u16
             }
 
-            /// Every rule that is not about shapes or attributes.
+            /// Every rule.
             pub const ALL: &'static [Reason] = &[$(Reason::$name),+];
         }
 
@@ -79,8 +79,6 @@ macro_rules! reasons {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Reason::$name => f.write_str($text),)+
-                    Reason::Shape(what) => write!(f, "shape: {what}"),
-                    Reason::Attribute(what) => write!(f, "attribute: {what}"),
                 }
             }
         }
@@ -224,4 +222,8 @@ reasons! {
     Corrupt = 67, "records contradict each other";
     /// A kernel failed.
     Kernel = 68, "kernel failed";
+    /// Shapes do not fit the op of the step; [`Error::what`] names the dimension.
+    Shape = 90, "shapes do not fit the op";
+    /// Attributes of the step are not possible; [`Error::what`] names the field.
+    Attribute = 91, "attributes are not possible";
 }

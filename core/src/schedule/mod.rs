@@ -4,9 +4,11 @@
 //! [`Executor`] walks the steps.
 
 pub mod bind;
+mod check;
 pub mod error;
 pub mod exec;
 pub mod expr;
+mod planned;
 pub mod program;
 pub mod record;
 pub mod verify;

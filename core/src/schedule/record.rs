@@ -631,11 +631,13 @@ pub struct Hint {
 pub struct SelfTest {
     /// Entry.
     pub entry: u32,
-    /// Weight section that holds the input bytes, then the output bytes, in the entry's order, each 8-aligned.
+    /// Weight section that holds the vector: the value of every symbol as a `u64` (counters 0), then the bytes of
+    /// the inputs and of the outputs in the entry's order, each at a multiple of 8.
     pub section: u32,
-    /// First byte.
+    /// First byte of the vector in it, a multiple of 8.
     pub offset: u64,
-    /// Relative tolerance of float outputs in units of 2^-24; integers are compared exactly.
+    /// How far floating-point outputs may differ, relative to the largest finite magnitude in the output, in units of
+    /// 2^-24. Others are equal.
     pub tolerance: u32,
     /// Zero.
     pub reserved: u32,

@@ -16,3 +16,8 @@ pub mod classifier {
 pub mod picture {
     include!(concat!(env!("OUT_DIR"), "/picture.rs"));
 }
+
+#[cfg(feature = "suite")]
+pub mod files;
+#[cfg(feature = "suite")]
+pub mod stack;

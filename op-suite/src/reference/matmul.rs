@@ -55,6 +55,22 @@ pub(crate) fn float(
     (dims, sums)
 }
 
+/// The product of integers, modulo 2^128, and its dimensions.
+pub(crate) fn whole(
+    a: &Tensor,
+    b: &Tensor,
+    bias: Option<&Tensor>,
+    transposed: bool,
+) -> (Vec<usize>, Vec<i128>) {
+    let (x, w, bias) = (a.wide_integers(), b.wide_integers(), bias.map(Tensor::wide_integers));
+    let mut sums = Vec::new();
+    let dims = product(&a.dims, &b.dims, transposed, |column, pairs| {
+        let start = bias.as_ref().map_or(0, |b| b[column]);
+        sums.push(pairs.fold(start, |sum, (i, j)| sum.wrapping_add(x[i].wrapping_mul(w[j]))));
+    });
+    (dims, sums)
+}
+
 /// The product in 8-bit integers.
 pub(crate) fn quantized(attrs: &QMatMul, [x, w, bias, multiplier, shift]: [&Tensor; 5]) -> Tensor {
     let [xs, ws, bias, multiplier, shift] = [x, w, bias, multiplier, shift].map(Tensor::integers);

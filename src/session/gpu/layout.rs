@@ -44,8 +44,11 @@ impl Layout {
             let end = layout.arena_bytes.saturating_add(program.arena(plan, i)?.bytes);
             layout.arena_bytes = end.checked_next_multiple_of(BASE_ALIGN).unwrap_or(u64::MAX);
         }
-        for (_, w) in program.weights.iter() {
+        for (id, w) in program.weights.iter() {
             layout.weights.push(layout.weight_bytes);
+            if !model.holds_values(id) {
+                continue;
+            }
             let end = layout.weight_bytes.saturating_add(w.bytes);
             layout.weight_bytes = end.checked_next_multiple_of(BASE_ALIGN).unwrap_or(u64::MAX);
         }

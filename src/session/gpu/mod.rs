@@ -9,7 +9,7 @@ mod layout;
 mod record;
 mod run;
 
-use super::{Engine, Outcome, Run, Tap};
+use super::{Engine, Outcome, Run, SessionOptions, Tap};
 use crate::error::Error;
 use crate::model::Model;
 use layout::Layout;
@@ -36,12 +36,17 @@ pub(super) struct GpuEngine<S: Shell> {
 }
 
 impl<S: Shell + 'static> GpuEngine<S> {
-    pub(super) fn open(shell: S, model: &Model, plan: u32) -> Result<GpuEngine<S>, Error> {
+    pub(super) fn open(
+        shell: S,
+        model: &Model,
+        plan: u32,
+        options: &SessionOptions,
+    ) -> Result<GpuEngine<S>, Error> {
         let layout = Layout::new(model, plan, shell.caps())?;
         let arena = shell.buffer(layout.arena_bytes.max(4), Usage::Storage)?;
         let weights =
             if layout.weight_bytes == 0 { None } else { Some(shared_weights(&shell, model, &layout)?) };
-        let kernels = crate::host_kernels(model)?;
+        let kernels = crate::host_kernels(model, options.deterministic)?;
         Ok(GpuEngine { shell, layout, arena, weights, kernels, recorded: Vec::new() })
     }
 
@@ -125,7 +130,7 @@ fn shared_weights<S: Shell + 'static>(
         return Ok(buffer);
     }
     let buffer = Arc::new(shell.buffer(layout.weight_bytes, Usage::Weights)?);
-    for (id, _) in model.program().weights.iter() {
+    for (id, _) in model.program().weights.iter().filter(|(id, _)| model.holds_values(*id)) {
         let bytes = model.weights(id);
         let at = layout.weight_base(id)?;
         let whole = bytes.len() / 4 * 4;

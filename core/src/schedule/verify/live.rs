@@ -178,17 +178,17 @@ impl<'a> Set<'a> {
         self.node(at).map_or(0, |n| n.height)
     }
 
-    /// The position of the live slot that begins where `slot` does.
-    pub fn find(&self, slot: &Slot) -> Option<u32> {
+    /// The position of the live slot that begins where `slot` does, or `NONE`.
+    pub fn find(&self, slot: &Slot) -> u32 {
         let (key, mut at) = ((slot.arena, slot.offset), self.root);
         while let Some(n) = self.node(at) {
             let here = n.held.key();
             if here == key {
-                return Some(at);
+                break;
             }
             at = if key > here { n.right } else { n.left };
         }
-        None
+        at
     }
 
     /// Adds a slot; refused where it overlaps a live one. Live slots do not overlap, so its neighbours decide.
@@ -357,7 +357,7 @@ mod tests {
                     Err(Refusal::Full(_)) => assert!(full),
                 }
             }
-            assert_eq!(set.find(&here).is_some(), model.contains_key(&offset));
+            assert_eq!(set.find(&here) != NONE, model.contains_key(&offset));
             if round % 37 == 0 {
                 let mut found = vec![];
                 set.checked(set.root, &mut found);

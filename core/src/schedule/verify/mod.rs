@@ -14,8 +14,10 @@ mod live;
 mod memory;
 mod records;
 
+use super::check::{Check, Reader};
 use super::error::{Error, Reason};
-use super::expr::evaluate;
+use super::expr::evaluate_with;
+use super::planned::PlanReader;
 use super::program::Program;
 use super::record::*;
 use crate::op::OpDescriptor;
@@ -74,29 +76,47 @@ pub fn verify(
     live: &mut [Live],
     exprs: &mut [u64],
 ) -> Result<Report, Error> {
-    let claimed = program.header.max_live;
-    if claimed as usize > live.len() {
-        return Err(Error::header(Reason::MaxLive, 0, live.len() as u64, u64::from(claimed)));
+    let mut report = Report::default();
+    let r = &Reader::new(program);
+    r.finish(check(r, ops, limits, live, exprs, &mut report))?;
+    Ok(report)
+}
+
+fn check(
+    r: &Reader<'_, '_>,
+    ops: &[&'static OpDescriptor],
+    limits: &Limits,
+    live: &mut [Live],
+    exprs: &mut [u64],
+    report: &mut Report,
+) -> Check {
+    let p = r.p;
+    let (claimed, room) = (p.header.max_live, live.len() as u64);
+    let Some(live) = live.get_mut(..claimed as usize) else {
+        return r.fail_wide(Reason::MaxLive, room, claimed);
+    };
+    if exprs.len() < p.exprs.len() {
+        return r.fail_wide(Reason::BufferSize, p.exprs.count(), exprs.len() as u64);
     }
-    if exprs.len() < program.exprs.len() {
-        let (expected, found) = (program.exprs.len() as u64, exprs.len() as u64);
-        return Err(Error::header(Reason::BufferSize, 0, expected, found));
-    }
-    let live = live.get_mut(..claimed as usize).unwrap_or(&mut []);
-    records::check(program, ops)?;
-    if program.plans.len() > MAX_PLANS {
-        let (expected, found) = (MAX_PLANS as u64, program.plans.len() as u64);
-        return Err(Error::at(Reason::Bounded, SectionId::Plans, 0, expected, found));
+    let strings = records::check(r, ops)?;
+    if p.plans.len() > MAX_PLANS {
+        return r.at(SectionId::Plans, 0).fail(Reason::Bounded, MAX_PLANS as u32, p.plans.count());
     }
     let mut tables = memory::Tables::default();
-    let mut report = Report::default();
-    for (id, plan) in program.plans.iter() {
-        tables.claim(program, id, plan)?;
-        evaluate_at_high(program, plan, exprs)?;
-        memory::check(program, ops, id, plan, limits, live, exprs, &mut report)?;
+    for (id, plan) in p.plans.iter() {
+        r.at(SectionId::Plans, id);
+        tables.claim(r, plan)?;
+        // With every symbol at its upper bound expressions have their maxima, as all are monotone.
+        let high = |symbol: u32| {
+            let own = (symbol < plan.bounds[1]).then_some(plan.bounds[0])?;
+            p.bounds.find(own.checked_add(symbol)?).map(|b| b.high)
+        };
+        evaluate_with(r, &high, exprs)?;
+        r.at(SectionId::Plans, id);
+        memory::check(PlanReader { r, plan, exprs }, strings, ops, limits, live, report)?;
     }
-    tables.finish(program)?;
-    Ok(report)
+    r.at(SectionId::Plans, p.plans.count());
+    tables.finish(r)
 }
 
 /// Ops of the program that a table does not have, as (signature, op code, version): for a message that lists them
@@ -110,26 +130,4 @@ pub fn unknown_ops<'a>(
         .iter()
         .filter(move |(_, s)| crate::op::find(ops, s.op, s.version).is_none())
         .map(|(id, s)| (id, s.op, s.version))
-}
-
-/// Expression values with every symbol at the plan's upper bound: the maximum of each, as all are monotone.
-fn evaluate_at_high(program: &Program<'_>, plan: &Plan, exprs: &mut [u64]) -> Result<(), Error> {
-    // The same loop as `expr::evaluate`, with the bounds table as the symbols: no room for a copy is needed.
-    let symbols = HighBounds { program, plan };
-    evaluate(program, &symbols, exprs)
-}
-
-/// The upper bounds of a plan as symbol values.
-struct HighBounds<'a, 'p> {
-    program: &'a Program<'p>,
-    plan: &'a Plan,
-}
-
-impl super::expr::Symbols for HighBounds<'_, '_> {
-    fn get(&self, symbol: u32) -> Option<u64> {
-        if symbol >= self.plan.bounds[1] {
-            return None;
-        }
-        self.program.bounds.get(self.plan.bounds[0].checked_add(symbol)?).ok().map(|b| b.high)
-    }
 }

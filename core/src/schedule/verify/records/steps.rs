@@ -1,12 +1,12 @@
 //! Steps: ops with their operands and attributes, and the edges of regions.
 
-use super::super::super::error::{Error, Reason};
-use super::super::super::program::Program;
+use super::super::super::check::{Check, Reader};
+use super::super::super::error::Reason;
 use super::super::super::record::*;
 use super::super::MAX_ATTR_BYTES;
-use super::{Check, code, fail, is_counter, none, size_expr, within, zero};
+use super::{counter_of, size_expr};
 use crate::dtype::DType;
-use crate::op::{self, OpDescriptor};
+use crate::op::OpDescriptor;
 use crate::{MAX_DEPTH, NONE};
 use heapless::Vec;
 
@@ -17,239 +17,220 @@ struct Open {
     second: bool,
 }
 
-pub(super) fn steps(p: &Program<'_>, ops: &[&'static OpDescriptor]) -> Check {
-    let s = SectionId::Steps;
-    for (_, e) in p.entries.iter() {
-        let mut open: Vec<Open, MAX_DEPTH> = Vec::new();
-        for (id, step) in p.steps.range(e.first_step, e.steps)? {
-            code(s, id, step_kind::END, step.kind)?;
+/// The regions that are open, outermost first.
+type Regions = Vec<Open, MAX_DEPTH>;
+
+pub(super) fn steps(r: &Reader<'_, '_>, ops: &[&'static OpDescriptor]) -> Check {
+    for (_, e) in r.p.entries.iter() {
+        let mut open = Regions::new();
+        for (id, step) in r.p.steps.part([e.first_step, e.steps]) {
+            r.at(SectionId::Steps, id).code(step_kind::END, step.kind)?;
+            if step.kind != step_kind::LOOP {
+                r.none(step.max_trips)?;
+                r.none(step.counter)?;
+            }
             if step.kind == step_kind::OP {
-                op_step(p, ops, &open, id, step)?;
+                op_step(r, ops, &open, id, step)?;
             } else {
-                region_edge(p, &mut open, id, step)?;
+                region_edge(r, &mut open, id, step)?;
             }
         }
         if let Some(o) = open.last() {
-            return fail(Reason::Region, s, o.step, 0, open.len() as u64);
+            return r.at(SectionId::Steps, o.step).fail(Reason::Region, 0u32, open.len() as u32);
         }
     }
     Ok(())
 }
 
-fn op_step(p: &Program<'_>, ops: &[&'static OpDescriptor], open: &[Open], id: u32, step: &Step) -> Check {
-    let s = SectionId::Steps;
-    let sig = p.signatures.get(step.link)?;
-    none(s, id, step.max_trips)?;
-    none(s, id, step.counter)?;
-    code(s, id, 2, step.scratch)?;
-    if (step.inputs, step.outputs) != (sig.inputs, sig.outputs) {
-        let pair = |i: u8, o: u8| u64::from(i) << 8 | u64::from(o);
-        return fail(
-            Reason::OperandCount,
-            s,
-            id,
-            pair(sig.inputs, sig.outputs),
-            pair(step.inputs, step.outputs),
-        );
+fn op_step(r: &Reader<'_, '_>, ops: &[&'static OpDescriptor], open: &[Open], id: u32, step: &Step) -> Check {
+    let sig = r.get(&r.p.signatures, step.link)?;
+    r.code(2u32, step.scratch)?;
+    let pair = |i: u8, o: u8| u32::from(i) << 8 | u32::from(o);
+    let (want, have) = (pair(sig.inputs, sig.outputs), pair(step.inputs, step.outputs));
+    if want != have {
+        return r.fail(Reason::OperandCount, want, have);
     }
-    let operands = p.operands.range(step.operands, u32::from(step.inputs) + u32::from(step.outputs))?;
-    for ((_, v), t) in operands.zip(&sig.dtypes) {
-        if *v == NONE {
-            if *t != 0 {
-                return fail(Reason::OperandType, s, id, u64::from(*t), 0);
-            }
-            continue;
+    for (v, t) in r.operands(step)?.iter().zip(&sig.dtypes) {
+        let (mut found, mut counter) = (0, NONE);
+        if *v != NONE {
+            let value = r.value(*v)?;
+            (found, counter) = (value.dtype, value.counter);
         }
-        let value = p.values.get(*v)?;
-        if value.dtype != *t {
-            return fail(Reason::OperandType, s, id, u64::from(*t), u64::from(value.dtype));
+        if found != *t {
+            return r.fail(Reason::OperandType, *t, found);
         }
-        if value.counter != NONE {
-            active(p, open, id, value.counter)?;
-        }
+        active(r, open, counter)?;
     }
-    // The signature was found in the table before.
-    let Some(op) = op::find(ops, sig.op, sig.version) else { return fail(Reason::UnknownOp, s, id, 0, 0) };
+    let op = r.op(ops, sig)?;
     if !step.attrs.is_multiple_of(8) {
-        return fail(Reason::Alignment, s, id, 8, u64::from(step.attrs));
+        return r.fail(Reason::Alignment, 8u32, step.attrs);
     }
     if step.attr_bytes > MAX_ATTR_BYTES {
-        return fail(Reason::Bounded, s, id, u64::from(MAX_ATTR_BYTES), u64::from(step.attr_bytes));
+        return r.fail(Reason::Bounded, MAX_ATTR_BYTES, step.attr_bytes);
     }
-    let attrs = p.step_attrs(id, step)?;
-    (op.check_attrs)(attrs).map_err(|e| Error::at(Reason::Attribute(e.field), s, id, e.expected, e.found))?;
+    let attrs = r.attrs(id, step)?;
+    (op.check_attrs)(attrs).map_err(|e| r.explain(Reason::Attribute, e.field, e.expected, e.found))?;
     let mut result = Ok(());
     (op.attr_exprs)(attrs, &mut |e| {
         if result.is_ok() {
-            result = attr_expr(p, open, id, e);
+            result = attr_expr(r, open, e);
         }
     });
     result?;
-    in_place(p, op, id, step)
+    in_place(r, op, step)
 }
 
 /// An expression in attributes: it exists, and where it is a counter, its loop is open here.
-fn attr_expr(p: &Program<'_>, open: &[Open], id: u32, expr: u32) -> Check {
-    within(SectionId::Steps, id, expr, p.exprs.len())?;
-    if is_counter(p, expr)? { active(p, open, id, p.exprs.get(expr)?.a) } else { Ok(()) }
+fn attr_expr(r: &Reader<'_, '_>, open: &[Open], expr: u32) -> Check {
+    r.within(expr, r.p.exprs.count())?;
+    active(r, open, counter_of(r, expr)?)
 }
 
-fn active(p: &Program<'_>, open: &[Open], id: u32, counter: u32) -> Check {
-    let source = p.symbols.get(counter)?.source;
-    if open.iter().any(|o| o.step == source) {
-        Ok(())
-    } else {
-        fail(Reason::Counter, SectionId::Steps, id, u64::from(source), u64::from(counter))
+/// The loop of a counter is open here; nothing where there is no counter.
+#[inline(never)]
+fn active(r: &Reader<'_, '_>, open: &[Open], counter: u32) -> Check {
+    if counter == NONE {
+        return Ok(());
     }
+    let source = r.symbol(counter)?.source;
+    if open.iter().any(|o| o.step == source) { Ok(()) } else { r.fail(Reason::Counter, source, counter) }
 }
 
-fn in_place(p: &Program<'_>, op: &OpDescriptor, id: u32, step: &Step) -> Check {
+fn in_place(r: &Reader<'_, '_>, op: &OpDescriptor, step: &Step) -> Check {
+    let (inputs, outputs) = (r.inputs(step)?, r.outputs(step)?);
     for (o, from) in step.in_place.iter().enumerate().filter(|(_, f)| **f != 0) {
-        let wrong = fail(Reason::InPlace, SectionId::Steps, id, o as u64, u64::from(*from));
         let i = usize::from(*from) - 1;
         let again = step.in_place.iter().filter(|f| *f == from).count() > 1;
-        let (Some(x), Some(y)) = (p.step_inputs(step)?.nth(i), p.step_outputs(step)?.nth(o)) else {
-            return wrong;
+        let fits = match (inputs.get(i), outputs.get(o)) {
+            (Some(x), Some(y)) if !again && *x != NONE && op.allows_in_place(i, o) => {
+                let (x, y) = (r.value(*x)?, r.value(*y)?);
+                let whole = |v: &Value| matches!(v.view, view::NONE | view::RESHAPE);
+                let constant = matches!(x.role, role::CONSTANT | role::WEIGHT);
+                let kept = x.flags & value_flag::KEEP != 0;
+                whole(x) && whole(y) && x.dtype == y.dtype && !constant && !kept
+            }
+            _ => false,
         };
-        if again || x == NONE || !op.allows_in_place(i, o) {
-            return wrong;
-        }
-        let (x, y) = (p.values.get(x)?, p.values.get(y)?);
-        let whole = |v: &Value| matches!(v.view, view::NONE | view::RESHAPE);
-        let constant = matches!(x.role, role::CONSTANT | role::WEIGHT);
-        if !whole(x) || !whole(y) || x.dtype != y.dtype || constant || x.flags & value_flag::KEEP != 0 {
-            return wrong;
+        if !fits {
+            return r.fail(Reason::InPlace, o as u32, *from);
         }
     }
     Ok(())
 }
 
-fn region_edge(p: &Program<'_>, open: &mut Vec<Open, MAX_DEPTH>, id: u32, step: &Step) -> Check {
-    let s = SectionId::Steps;
-    zero(s, id, u64::from(step.scratch) | u64::from(u32::from_le_bytes(step.in_place)))?;
-    zero(s, id, u64::from(step.attrs) | u64::from(step.attr_bytes))?;
-    let partner = |expected: u32| {
-        if step.link == expected {
-            Ok(())
-        } else {
-            fail(Reason::Region, s, id, u64::from(expected), u64::from(step.link))
-        }
-    };
-    if step.kind != step_kind::LOOP {
-        none(s, id, step.max_trips)?;
-        none(s, id, step.counter)?;
-    }
+fn region_edge(r: &Reader<'_, '_>, open: &mut Regions, id: u32, step: &Step) -> Check {
+    r.zero(u32::from(step.scratch) | u32::from_le_bytes(step.in_place))?;
+    r.zero(step.attrs | step.attr_bytes)?;
     match step.kind {
         step_kind::IF | step_kind::LOOP => {
             if step.link <= id {
-                return fail(Reason::Region, s, id, u64::from(id) + 1, u64::from(step.link));
+                return r.fail_wide(Reason::Region, u64::from(id) + 1, step.link);
             }
             if step.kind == step_kind::IF {
-                if_operands(p, open, id, step)?
+                if_operands(r, open, step)?
             } else {
-                loop_operands(p, open, id, step)?
+                loop_operands(r, open, id, step)?
             }
-            let deep = open.len() as u64 + 1;
-            open.push(Open { step: id, second: false })
-                .map_err(|_| Error::at(Reason::Depth, s, id, MAX_DEPTH as u64, deep))
+            let region = Open { step: id, second: false };
+            open.push(region).map_err(|_| r.refuse(Reason::Depth, MAX_DEPTH as u32, MAX_DEPTH as u32 + 1))
         }
-        step_kind::ELSE => {
-            zero(s, id, u64::from(step.inputs) | u64::from(step.outputs) | u64::from(step.operands))?;
-            match open.last_mut() {
-                Some(o) if !o.second && p.steps.get(o.step)?.kind == step_kind::IF => {
-                    o.second = true;
-                    if p.steps.get(o.step)?.link != id || step.link <= id {
-                        return fail(Reason::Region, s, id, u64::from(id), u64::from(step.link));
-                    }
-                    Ok(())
+        kind => {
+            r.zero(u32::from(step.inputs) | u32::from(step.outputs) | step.operands)?;
+            let Some(last) = open.last_mut() else { return r.fail(Reason::Region, 1u32, 0u32) };
+            let opening = r.step(last.step)?;
+            if kind == step_kind::ELSE {
+                if last.second || opening.kind != step_kind::IF {
+                    return r.fail(Reason::Region, 1u32, 0u32);
                 }
-                _ => fail(Reason::Region, s, id, 1, 0),
+                last.second = true;
+                if opening.link != id || step.link <= id {
+                    return r.fail(Reason::Region, id, step.link);
+                }
+                return Ok(());
             }
-        }
-        _ => {
-            zero(s, id, u64::from(step.inputs) | u64::from(step.outputs) | u64::from(step.operands))?;
-            let Some(o) = open.pop() else { return fail(Reason::Region, s, id, 1, 0) };
-            partner(o.step)?;
-            let opening = p.steps.get(o.step)?;
+            if step.link != last.step {
+                return r.fail(Reason::Region, last.step, step.link);
+            }
             // The chain If → Else → End, or If/Loop → End, must lead here.
-            let last = if o.second { p.steps.get(opening.link)?.link } else { opening.link };
-            if last != id {
-                return fail(Reason::Region, s, id, u64::from(last), u64::from(id));
+            let end = if last.second { r.step(opening.link)?.link } else { opening.link };
+            if end != id {
+                return r.fail(Reason::Region, end, id);
             }
-            if opening.kind == step_kind::IF && !o.second && opening.outputs > 0 {
-                return fail(Reason::Region, s, o.step, 0, u64::from(opening.outputs));
+            if opening.kind == step_kind::IF && !last.second && opening.outputs > 0 {
+                return r.at(SectionId::Steps, last.step).fail(Reason::Region, 0u32, opening.outputs);
             }
+            open.pop();
             Ok(())
         }
     }
 }
 
-fn if_operands(p: &Program<'_>, open: &[Open], id: u32, step: &Step) -> Check {
+fn if_operands(r: &Reader<'_, '_>, open: &[Open], step: &Step) -> Check {
     if step.inputs != 1 {
-        return fail(Reason::OperandCount, SectionId::Steps, id, 1, u64::from(step.inputs));
+        return r.fail(Reason::OperandCount, 1u32, step.inputs);
     }
-    for v in p.step_inputs(step)? {
-        single(p, open, id, v, &[DType::Bool])?;
+    for v in r.inputs(step)? {
+        single(r, open, *v, true)?;
     }
-    for v in p.step_outputs(step)? {
-        region_value(p, id, v)?;
+    for v in r.outputs(step)? {
+        region_value(r, *v)?;
     }
     Ok(())
 }
 
-fn loop_operands(p: &Program<'_>, open: &[Open], id: u32, step: &Step) -> Check {
-    let s = SectionId::Steps;
-    if u32::from(step.inputs) != u32::from(step.outputs) + 2 {
-        return fail(Reason::OperandCount, s, id, u64::from(step.outputs) + 2, u64::from(step.inputs));
+fn loop_operands(r: &Reader<'_, '_>, open: &[Open], id: u32, step: &Step) -> Check {
+    let want = u32::from(step.outputs) + 2;
+    if u32::from(step.inputs) != want {
+        return r.fail(Reason::OperandCount, want, step.inputs);
     }
-    size_expr(p, s, id, step.max_trips)?;
+    size_expr(r, step.max_trips)?;
     if step.counter != NONE {
-        let counter = p.symbols.get(step.counter)?;
+        let counter = r.symbol(step.counter)?;
         if counter.kind != symbol_kind::COUNTER || counter.source != id {
-            return fail(Reason::Counter, s, id, u64::from(id), u64::from(step.counter));
+            return r.fail(Reason::Counter, id, step.counter);
         }
     }
-    let mut inputs = p.step_inputs(step)?;
-    let (condition, trips) = (inputs.next().unwrap_or(NONE), inputs.next().unwrap_or(NONE));
-    if condition != NONE {
-        single(p, open, id, condition, &[DType::Bool])?;
-        if !inputs.clone().any(|v| v == condition) {
-            return fail(Reason::Condition, s, id, 1, u64::from(condition));
+    let [condition, trips, carried @ ..] = r.inputs(step)? else { return Ok(()) };
+    if *condition != NONE {
+        single(r, open, *condition, true)?;
+        if !carried.contains(condition) {
+            return r.fail(Reason::Condition, 1u32, *condition);
         }
     }
-    if trips != NONE {
-        single(p, open, id, trips, &[DType::I32, DType::I64])?;
+    if *trips != NONE {
+        single(r, open, *trips, false)?;
     }
-    for (before, after) in inputs.zip(p.step_outputs(step)?) {
-        region_value(p, id, before)?;
-        region_value(p, id, after)?;
-        let (x, y) = (p.values.get(before)?, p.values.get(after)?);
-        let same_dims = p.value_dims(x)?.eq(p.value_dims(y)?);
-        if x.dtype != y.dtype || x.rank != y.rank || !same_dims {
-            return fail(Reason::OperandType, s, id, u64::from(x.dtype), u64::from(y.dtype));
+    for (before, after) in carried.iter().zip(r.outputs(step)?) {
+        let (x, y) = (region_value(r, *before)?, region_value(r, *after)?);
+        if x.dtype != y.dtype || r.dims(x)? != r.dims(y)? {
+            return r.fail(Reason::OperandType, x.dtype, y.dtype);
         }
     }
     Ok(())
 }
 
-/// A value with one element of one of these types.
-fn single(p: &Program<'_>, open: &[Open], id: u32, value: u32, types: &[DType]) -> Check {
-    let v = p.values.get(value)?;
-    if v.counter != NONE {
-        active(p, open, id, v.counter)?;
-    }
-    let one = |d: u32| p.exprs.get(d).is_ok_and(|e| (e.op, e.b) == (expr_op::CONSTANT, 1));
-    if !p.value_dims(v)?.all(one) || !types.iter().any(|t| t.code() == v.dtype) {
-        return fail(Reason::Condition, SectionId::Steps, id, 1, u64::from(value));
+/// A value with one element: a condition, or a trip count.
+#[inline(never)]
+fn single(r: &Reader<'_, '_>, open: &[Open], value: u32, condition: bool) -> Check {
+    let v = r.value(value)?;
+    active(r, open, v.counter)?;
+    let one = |d: &u32| r.p.exprs.find(*d).is_some_and(|e| e.op == expr_op::CONSTANT && e.b == 1);
+    let fits = match DType::from_code(v.dtype) {
+        Some(DType::Bool) => condition,
+        Some(DType::I32 | DType::I64) => !condition,
+        _ => false,
+    };
+    if !fits || !r.dims(v)?.iter().all(one) {
+        return r.fail(Reason::Condition, 1u32, value);
     }
     Ok(())
 }
 
 /// A result or carried value: an intermediate with memory of its own.
-fn region_value(p: &Program<'_>, id: u32, value: u32) -> Check {
-    let v = p.values.get(value)?;
+fn region_value<'p>(r: &Reader<'_, 'p>, value: u32) -> Check<&'p Value> {
+    let v = r.value(value)?;
     if v.role != role::INTERMEDIATE || v.view != view::NONE {
-        return fail(Reason::Role, SectionId::Steps, id, u64::from(role::INTERMEDIATE), u64::from(v.role));
+        return r.fail(Reason::Role, role::INTERMEDIATE, v.role);
     }
-    Ok(())
+    Ok(v)
 }

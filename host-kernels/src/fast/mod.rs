@@ -1,0 +1,54 @@
+//! Fast kernels for hosts with an operating system: tiles for AVX-512, AVX2 and NEON, chosen at run time, and threads.
+//!
+//! They take the place of the reference kernels where they exist ([`find`]). Their sums have another order than those of the
+//! reference, are fused, and differ from one instruction set to another by rounding; with one instruction set and any number
+//! of threads the bits are the same from run to run. Work is split over the threads of the rayon pool that the kernel is
+//! called in, and not split outside of one.
+//!
+//! Packed operands lie in a workspace of 384 KiB a thread, made at the first use.
+#![allow(unsafe_code)] // registers, and parts of one result written by several threads; each block says why it is sound
+
+mod binary;
+mod conv;
+mod depthwise;
+mod elementary;
+mod gemm;
+mod isa;
+mod matmul;
+mod parallel;
+mod pool;
+mod tile;
+mod unary;
+mod vector;
+mod workspace;
+
+pub use isa::{Isa, available, isa, use_isa};
+
+use crate::registry::Registered;
+use serinette_core::schedule::{Kernel, record::Signature};
+
+/// Every fast kernel, family by family.
+static FAMILIES: &[&[Registered]] =
+    &[matmul::KERNELS, conv::KERNELS, unary::KERNELS, binary::KERNELS, pool::KERNELS];
+
+/// The fast kernel for a signature.
+pub fn find(signature: &Signature) -> Option<&'static Registered> {
+    FAMILIES.iter().flat_map(|family| family.iter()).find(|r| r.accepts(signature))
+}
+
+/// Bytes of the workspace of one thread.
+pub const WORKSPACE_BYTES: usize = workspace::FLOATS * 4;
+
+/// The kernel table of a program: the fast kernel of each signature where there is one, else the reference kernel.
+#[cfg(feature = "alloc")]
+pub fn table(
+    program: &serinette_core::schedule::program::Program<'_>,
+) -> Result<alloc::vec::Vec<Kernel>, crate::registry::MissingKernels> {
+    let mut kernels = crate::registry::table(program)?;
+    for (kernel, (_, signature)) in kernels.iter_mut().zip(program.signatures.iter()) {
+        if let Some(fast) = find(signature) {
+            *kernel = fast.kernel;
+        }
+    }
+    Ok(kernels)
+}

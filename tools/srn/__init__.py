@@ -1,0 +1,1 @@
+"""A reader of schedule blobs that knows what docs/format.md says and nothing else."""
