@@ -161,6 +161,7 @@ def run(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command[:2]))}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
 
 
 def check(name, model, arguments, folder):
