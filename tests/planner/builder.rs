@@ -8,10 +8,10 @@ use std::collections::HashMap;
 /// A program under construction. Sizes are constants or the one symbol `n`, at most 100.
 #[derive(Default)]
 pub struct Builder {
-    blob: Blob,
-    numbers: HashMap<u64, u32>,
-    open: Vec<u32>,
-    entry_first: u32,
+    pub blob: Blob,
+    pub numbers: HashMap<u64, u32>,
+    pub open: Vec<u32>,
+    pub entry_first: u32,
 }
 
 impl Builder {

@@ -7,9 +7,9 @@ mod random;
 mod simulate;
 
 use builder::Builder;
+use serinette_core::DType;
 use serinette_core::plan::*;
-use serinette_core::schedule::{Error, Limits, Reason, record::*, verify};
-use serinette_core::{DType, NONE, op};
+use serinette_core::schedule::{Reason, record::*};
 use simulate::*;
 
 #[test]

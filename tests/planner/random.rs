@@ -2,10 +2,11 @@
 
 use crate::builder::Builder;
 use crate::simulate::*;
-use serinette_core::schedule::{Limits, record::*};
-use serinette_core::{DType, NONE, op};
+use serinette_core::NONE;
+use serinette_core::plan::Options;
+use serinette_core::schedule::record::*;
 
-pub struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     /// A number below `n` (splitmix64).

@@ -3,11 +3,11 @@
 use crate::builder::Builder;
 use crate::random::Random;
 use serinette_compiler::blob::Blob;
-use serinette_core::NONE;
 use serinette_core::plan::{
     FirstRecords, Options, Output, Planned, StepInfo, Unit, Workspace, offsets, plan, required,
 };
 use serinette_core::schedule::{Error, Limits, Live, Program, record::*, verify};
+use serinette_core::{DType, NONE, op};
 use std::collections::HashMap;
 
 /// The file of a blob at an address that is a multiple of 8.
