@@ -270,6 +270,7 @@ impl Model {
     }
 
     /// A number that is this model's alone while any handle to it lives.
+    #[cfg(any(feature = "vulkan", feature = "wgpu"))]
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }

@@ -15,7 +15,7 @@ ACCEPTED = {
     "ISC", "Unicode-3.0", "CC0-1.0", "0BSD", "Unlicense", "BSL-1.0", "NCSA",
 }
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WORKSPACES = ["Cargo.toml", "examples/firmware/Cargo.toml", "fuzz/Cargo.toml"]
+WORKSPACES = ["Cargo.toml", "examples/firmware/Cargo.toml", "examples/models/Cargo.toml", "fuzz/Cargo.toml"]
 
 
 def satisfied(expression: str) -> bool:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compiles the real models that fetch.py fetches and compares what they give with onnxruntime, over several sizes from one
-blob each. Needs numpy and onnxruntime.
+blob each. Needs numpy, onnx and onnxruntime.
 
     check_models.py [--serinette PROGRAM] [--device host] [--models DIR] [NAME...]
 
@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import numpy
+import onnx
 import onnxruntime
 
 
@@ -29,6 +30,8 @@ class Model:
     # Largest difference, relative as said above.
     tolerance: float = 1e-4
     least_scale: float = 0.0
+    # Makes the file to compile out of the one that was fetched.
+    prepare: object = None
 
 
 def uniform(**shapes):
@@ -61,9 +64,30 @@ def files(count):
     return case
 
 
+def random_weights(path, into):
+    """The light networks fill every weight with 0.02, which hides any mistake in the order of weights and positions: random
+    ones instead, scaled to keep the activations' size (He et al. 2015, "Delving Deep into Rectifiers", equation 10). What
+    goes into the last softmax becomes an output too, because probabilities may be all but 0 and 1."""
+    model = onnx.load(path)
+    graph, g = model.graph, numpy.random.default_rng(5)
+    shapes = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    for node in [n for n in graph.node if n.op_type == "ConstantOfShape"]:
+        shape = tuple(shapes[node.input[0]])
+        if len(shape) > 1:
+            w = g.normal(0, (2 / numpy.prod(shape[1:])) ** 0.5, shape)
+        else:
+            # Biases, and scales, means and variances of batch normalisation, which must be positive.
+            w = g.uniform(0.5, 1.5, shape)
+        graph.initializer.append(onnx.numpy_helper.from_array(w.astype(numpy.float32), node.output[0]))
+        graph.node.remove(node)
+    if graph.node[-1].op_type == "Softmax":
+        graph.output.append(onnx.helper.make_tensor_value_info(graph.node[-1].input[0], onnx.TensorProto.FLOAT, None))
+    onnx.save(model, into)
+
+
 def light(name, shape, **fields):
-    (x,) = shape
-    return Model(f"onnx/onnx/backend/test/data/light/light_{name}.onnx", [uniform(**shape)], **fields)
+    path = f"onnx/onnx/backend/test/data/light/light_{name}.onnx"
+    return Model(path, [uniform(**shape)], prepare=random_weights, **fields)
 
 
 MAGIKA = "magika/magika/models/standard_v3_3/model.onnx"
@@ -137,11 +161,15 @@ def run(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command[:2]))}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
 
 
 def check(name, model, arguments, folder):
     """Prints one line; gives whether all is well."""
     path = arguments.models / model.path
+    if model.prepare:
+        original, path = path, folder / f"{name}.onnx"
+        model.prepare(original, path)
     blob = folder / f"{name}.srn"
     started = time.monotonic()
     run([arguments.serinette, "compile", path, "-o", blob, *model.compile])

@@ -3,63 +3,14 @@
 
 mod common;
 
+use common::onnx::*;
 use common::{Array, Session, model};
-use prost::Message;
 use serinette_compiler::onnx::proto::*;
 use serinette_compiler::onnx::{AxisSize, ImportOptions, import};
 use serinette_compiler::{CompileOptions, Error, Graph, compile};
 
-fn info(name: &str, kind: i32, dims: &[&str]) -> ValueInfoProto {
-    let dim = |d: &&str| match d.parse() {
-        Ok(n) => DimensionProto { dim_value: Some(n), dim_param: None },
-        Err(_) => DimensionProto { dim_value: None, dim_param: (!d.is_empty()).then(|| (*d).to_owned()) },
-    };
-    let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });
-    let tensor_type = Some(TensorTypeProto { elem_type: kind, shape });
-    ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) -> NodeProto {
-    NodeProto {
-        input: inputs.iter().map(|s| (*s).into()).collect(),
-        output: outputs.iter().map(|s| (*s).into()).collect(),
-        name: outputs.first().map_or(String::new(), |o| format!("{o}_node")),
-        op_type: op.into(),
-        attribute,
-        ..Default::default()
-    }
-}
-
-fn int(name: &str, i: i64) -> AttributeProto {
-    AttributeProto { name: name.into(), i: Some(i), kind: 2, ..Default::default() }
-}
-
-fn ints(name: &str, dims: &[i64], values: &[i64]) -> TensorProto {
-    TensorProto {
-        name: name.into(),
-        dims: dims.into(),
-        data_type: 7,
-        int64_data: values.into(),
-        ..Default::default()
-    }
-}
-
-fn file(graph: GraphProto) -> Vec<u8> {
-    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];
-    ModelProto { ir_version: 8, graph: Some(graph), opset_import, ..Default::default() }.encode_to_vec()
-}
-
-fn graph(
-    nodes: Vec<NodeProto>,
-    initializer: Vec<TensorProto>,
-    inputs: Vec<ValueInfoProto>,
-    out: ValueInfoProto,
-) -> GraphProto {
-    GraphProto { node: nodes, initializer, input: inputs, output: vec![out], ..Default::default() }
-}
-
 fn read(graph: GraphProto) -> Result<Graph, Error> {
-    import(file(graph), &ImportOptions::default())
+    import(file(graph, "", 17), &ImportOptions::default())
 }
 
 fn x() -> ValueInfoProto {
@@ -78,7 +29,7 @@ fn all_unsupported_nodes_are_listed_at_once() {
         node("Softmax", &["x"], &["c"], vec![int("axis", 1), int("temperature", 2)]),
         node("NonMaxSuppression", &["b", "c"], &["y"], vec![]),
     ];
-    let Err(Error::Unsupported(list)) = read(graph(nodes, vec![], vec![x()], info("y", 1, &[]))) else {
+    let Err(Error::Unsupported(list)) = read(graph(nodes, vec![], vec![x()], vec![info("y", 1, &[])])) else {
         panic!()
     };
     let found: Vec<_> = list.iter().map(|u| (u.node.as_str(), u.op.as_str())).collect();
@@ -90,7 +41,7 @@ fn all_unsupported_nodes_are_listed_at_once() {
 fn wrong_graphs_are_errors() {
     let relu = |from: &str, to: &str| node("Relu", &[from], &[to], vec![]);
     let y = || info("y", 1, &[]);
-    let name_error = |nodes, what: &str| match read(graph(nodes, vec![], vec![x()], y())) {
+    let name_error = |nodes, what: &str| match read(graph(nodes, vec![], vec![x()], vec![y()])) {
         Err(Error::Name { what: found, .. }) => assert!(found.contains(what), "{found}"),
         Err(e) => panic!("{e}"),
         Ok(_) => panic!("accepted"),
@@ -100,34 +51,33 @@ fn wrong_graphs_are_errors() {
     name_error(vec![relu("x", "y"), relu("x", "y")], "twice");
     name_error(vec![relu("x", "x")], "twice");
     name_error(vec![relu("x", "z")], "nothing defines");
-    assert!(read(graph(vec![], vec![], vec![x()], info("x", 1, &[]))).is_ok());
+    assert!(read(graph(vec![], vec![], vec![x()], vec![info("x", 1, &[])])).is_ok());
 
     // Sizes that contradict the data, are negative, or absurd.
-    let bad = [ints("k", &[3], &[1, 2]), ints("k", &[-1], &[]), ints("k", &[i64::MAX, i64::MAX], &[])];
+    let bad = [i64s("k", &[3], &[1, 2]), i64s("k", &[-1], &[]), i64s("k", &[i64::MAX, i64::MAX], &[])];
     for t in bad {
-        assert!(read(graph(vec![relu("x", "y")], vec![t], vec![x()], y())).is_err());
+        assert!(read(graph(vec![relu("x", "y")], vec![t], vec![x()], vec![y()])).is_err());
     }
     let huge = info("x", 1, &["4000000000", "4000000000"]);
-    assert!(matches!(read(graph(vec![relu("x", "y")], vec![], vec![huge], y())), Err(Error::Count { .. })));
-    let unknown = ints("k", &[1], &[1]);
+    assert!(matches!(
+        read(graph(vec![relu("x", "y")], vec![], vec![huge], vec![y()])),
+        Err(Error::Count { .. })
+    ));
+    let unknown = i64s("k", &[1], &[1]);
     let unknown = TensorProto { data_type: 99, ..unknown };
-    assert!(matches!(read(graph(vec![], vec![unknown], vec![x()], y())), Err(Error::Malformed { .. })));
+    assert!(matches!(read(graph(vec![], vec![unknown], vec![x()], vec![y()])), Err(Error::Malformed { .. })));
 }
 
 #[test]
 fn nesting_is_bounded() {
-    let mut inner = graph(vec![node("Relu", &["x"], &["r0"], vec![])], vec![], vec![], info("r0", 1, &[]));
+    let mut inner =
+        graph(vec![node("Relu", &["x"], &["r0"], vec![])], vec![], vec![], vec![info("r0", 1, &[])]);
     for depth in 1..12 {
-        let arm = |name: &str, g: &GraphProto| AttributeProto {
-            name: name.into(),
-            g: Some(Box::new(g.clone())),
-            kind: 5,
-            ..Default::default()
-        };
         let out = format!("r{depth}");
         // Both arms define the same names: each sees only its own scope.
-        let n = node("If", &["c"], &[&out], vec![arm("then_branch", &inner), arm("else_branch", &inner)]);
-        inner = graph(vec![n], vec![], vec![], info(&out, 1, &[]));
+        let n =
+            node("If", &["c"], &[&out], vec![body("then_branch", inner.clone()), body("else_branch", inner)]);
+        inner = graph(vec![n], vec![], vec![], vec![info(&out, 1, &[])]);
         if depth == 3 || depth == 11 {
             let whole = GraphProto { input: vec![x(), info("c", 9, &["1"])], ..inner.clone() };
             assert_eq!(read(whole).is_ok(), depth == 3);
@@ -168,12 +118,12 @@ fn damaged_files_never_panic() {
 fn sizes_get_names_and_bounds() {
     let anonymous = info("x", 1, &["", "6"]);
     let nodes = || vec![node("Relu", &["x"], &["y"], vec![])];
-    let g = read(graph(nodes(), vec![], vec![anonymous.clone()], info("y", 1, &["5", "6"]))).unwrap();
+    let g = read(graph(nodes(), vec![], vec![anonymous.clone()], vec![info("y", 1, &["5", "6"])])).unwrap();
     let s = &g.dims.symbols()[0];
     assert_eq!((s.name.as_str(), s.low, s.high), ("x[0]", 1, 64));
     assert!(g.notes.iter().any(|n| n.contains("x[0]")));
     let options = ImportOptions { bounds: [("x[0]".to_owned(), (21, 4))].into(), ..Default::default() };
-    let bytes = file(graph(nodes(), vec![], vec![anonymous], info("y", 1, &["7", "7", "7"])));
+    let bytes = file(graph(nodes(), vec![], vec![anonymous], vec![info("y", 1, &["7", "7", "7"])]), "", 17);
     let g = import(bytes.clone(), &options).unwrap();
     let s = &g.dims.symbols()[0];
     assert_eq!((s.low, s.high, s.multiple_of), (4, 20, 4));
@@ -195,8 +145,9 @@ fn int64_edges_are_cast() {
         node("ArgMax", &["g"], &["top"], vec![int("axis", 1), int("keepdims", 0)]),
         node("Add", &["top", "one"], &["y"], vec![]),
     ];
-    let one = ints("one", &[1], &[1]);
-    let g = read(graph(nodes, vec![one], vec![x(), info("i", 7, &["k"])], info("y", 7, &["n"]))).unwrap();
+    let one = i64s("one", &[1], &[1]);
+    let g =
+        read(graph(nodes, vec![one], vec![x(), info("i", 7, &["k"])], vec![info("y", 7, &["n"])])).unwrap();
     assert!(g.notes.iter().filter(|n| n.contains("int64")).count() >= 3);
     let mut s = session(g);
     let x = Array::new(&[2, 6], &[0f32, 1.0, 5.0, 3.0, 4.0, 2.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0]);
@@ -210,22 +161,14 @@ fn int64_edges_are_cast() {
 
 #[test]
 fn gemm_forms_agree_with_plain_arithmetic() {
-    let f32s = |name: &str, dims: &[i64], values: &[f32]| TensorProto {
-        name: name.into(),
-        dims: dims.into(),
-        data_type: 1,
-        raw_data: Some(values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>().into()),
-        ..Default::default()
-    };
     let (w, c, v) = (common::random(1, 12), common::random(2, 2), common::random(3, 18));
     for (trans, row) in [(false, true), (true, true), (true, false)] {
         let dims: &[i64] = if trans { &[2, 6] } else { &[6, 2] };
-        let alpha = AttributeProto { name: "alpha".into(), f: Some(0.5), kind: 1, ..Default::default() };
-        let beta = AttributeProto { name: "beta".into(), f: Some(2.0), kind: 1, ..Default::default() };
+        let (alpha, beta) = (float("alpha", 0.5), float("beta", 2.0));
         let n = node("Gemm", &["x", "w", "c"], &["y"], vec![alpha, beta, int("transB", i64::from(trans))]);
         let c_dims: &[i64] = if row { &[1, 2] } else { &[1] };
         let inits = vec![f32s("w", dims, &w), f32s("c", c_dims, &c[..if row { 2 } else { 1 }])];
-        let mut s = session(read(graph(vec![n], inits, vec![x()], info("y", 1, &["n", "2"]))).unwrap());
+        let mut s = session(read(graph(vec![n], inits, vec![x()], vec![info("y", 1, &["n", "2"])])).unwrap());
         let found = s.run("main", &[("x", Array::new(&[3, 6], &v))]).outputs["y"].f32();
         let want: Vec<f32> = (0..6)
             .map(|i| {

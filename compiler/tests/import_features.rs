@@ -3,57 +3,12 @@
 
 mod common;
 
+use common::onnx::*;
 use common::{Array, Session};
 use prost::Message;
 use serinette_compiler::onnx::proto::*;
 use serinette_compiler::onnx::{EntryFile, ImportOptions, import, import_entries};
 use serinette_compiler::{CompileOptions, Error, compile};
-
-fn info(name: &str, kind: i32, dims: &[&str]) -> ValueInfoProto {
-    let dim = |d: &&str| match d.parse() {
-        Ok(n) => DimensionProto { dim_value: Some(n), dim_param: None },
-        Err(_) => DimensionProto { dim_value: None, dim_param: Some((*d).to_owned()) },
-    };
-    let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });
-    ValueInfoProto {
-        name: name.into(),
-        r#type: Some(TypeProto { tensor_type: Some(TensorTypeProto { elem_type: kind, shape }) }),
-    }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) -> NodeProto {
-    NodeProto {
-        input: inputs.iter().map(|s| (*s).into()).collect(),
-        output: outputs.iter().map(|s| (*s).into()).collect(),
-        op_type: op.into(),
-        attribute,
-        ..Default::default()
-    }
-}
-
-fn int(name: &str, i: i64) -> AttributeProto {
-    AttributeProto { name: name.into(), i: Some(i), kind: 2, ..Default::default() }
-}
-
-fn i64s(name: &str, dims: &[i64], values: &[i64]) -> TensorProto {
-    TensorProto {
-        name: name.into(),
-        dims: dims.into(),
-        data_type: 7,
-        int64_data: values.into(),
-        ..Default::default()
-    }
-}
-
-fn f32s(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
-    TensorProto {
-        name: name.into(),
-        dims: dims.into(),
-        data_type: 1,
-        float_data: values.into(),
-        ..Default::default()
-    }
-}
 
 fn model(graph: GraphProto, functions: Vec<FunctionProto>) -> Vec<u8> {
     let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 17 }];

@@ -3,39 +3,11 @@
 
 mod common;
 
+use common::onnx::*;
 use common::{Array, Session, near, random};
-use prost::Message;
 use serinette_compiler::onnx::proto::*;
 use serinette_compiler::onnx::{ImportOptions, import};
 use serinette_compiler::{CompileOptions, Error, Graph, compile};
-
-fn info(name: &str, kind: i32, dims: &[i64]) -> ValueInfoProto {
-    let dim = dims.iter().map(|d| DimensionProto { dim_value: Some(*d), dim_param: None }).collect();
-    let tensor_type = Some(TensorTypeProto { elem_type: kind, shape: Some(TensorShapeProto { dim }) });
-    ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str], attribute: Vec<AttributeProto>) -> NodeProto {
-    NodeProto {
-        input: inputs.iter().map(|s| (*s).into()).collect(),
-        output: outputs.iter().map(|s| (*s).into()).collect(),
-        op_type: op.into(),
-        attribute,
-        ..Default::default()
-    }
-}
-
-fn float(name: &str, f: f32) -> AttributeProto {
-    AttributeProto { name: name.into(), f: Some(f), kind: 1, ..Default::default() }
-}
-
-fn int(name: &str, i: i64) -> AttributeProto {
-    AttributeProto { name: name.into(), i: Some(i), kind: 2, ..Default::default() }
-}
-
-fn body(name: &str, g: GraphProto) -> AttributeProto {
-    AttributeProto { name: name.into(), g: Some(Box::new(g)), kind: 5, ..Default::default() }
-}
 
 fn read(
     node: Vec<NodeProto>,
@@ -43,10 +15,7 @@ fn read(
     input: Vec<ValueInfoProto>,
     output: Vec<ValueInfoProto>,
 ) -> Result<Graph, Error> {
-    let graph = GraphProto { node, initializer, input, output, ..Default::default() };
-    let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 21 }];
-    let model = ModelProto { ir_version: 10, graph: Some(graph), opset_import, ..Default::default() };
-    import(model.encode_to_vec(), &ImportOptions::default())
+    import(file(graph(node, initializer, input, output), "", 21), &ImportOptions::default())
 }
 
 fn session(g: Result<Graph, Error>) -> Session {
@@ -73,8 +42,8 @@ fn numbers_follow_their_distribution_and_are_new_in_every_run() {
                 node("RandomNormalLike", &["x"], &["other"], vec![]),
             ],
             vec![],
-            vec![info("x", 1, &[8192])],
-            vec![info("u", 1, &[64, 128]), info("n", 1, &[8192]), info("other", 1, &[8192])],
+            vec![info("x", 1, &["8192"])],
+            vec![info("u", 1, &["64", "128"]), info("n", 1, &["8192"]), info("other", 1, &["8192"])],
         ))
     };
     let x = Array::new(&[8192], &random(1, 8192));
@@ -102,8 +71,8 @@ fn dropout_in_training_keeps_the_expectation() {
         TensorProto { name: "training".into(), data_type: 9, int32_data: vec![1], ..Default::default() },
     ];
     let dropout = node("Dropout", &["x", "ratio", "training"], &["y", "mask"], vec![]);
-    let outputs = vec![info("y", 1, &[4096]), info("mask", 9, &[4096])];
-    let mut s = session(read(vec![dropout], tensors, vec![info("x", 1, &[4096])], outputs));
+    let outputs = vec![info("y", 1, &["4096"]), info("mask", 9, &["4096"])];
+    let mut s = session(read(vec![dropout], tensors, vec![info("x", 1, &["4096"])], outputs));
     let x = random(3, 4096);
     let run = s.run("main", &[("x", Array::new(&[4096], &x))]).outputs;
     let mask = &run["mask"].bytes;
@@ -121,8 +90,8 @@ fn dropout_in_training_keeps_the_expectation() {
 fn draws_follow_the_probabilities() {
     let draw = node("Multinomial", &["x"], &["y"], vec![int("sample_size", 4096), int("dtype", 7)]);
     let toss = node("Bernoulli", &["p"], &["b"], vec![int("dtype", 6), float("seed", 1.5)]);
-    let inputs = vec![info("x", 1, &[1, 3]), info("p", 1, &[4096])];
-    let outputs = vec![info("y", 7, &[1, 4096]), info("b", 6, &[4096])];
+    let inputs = vec![info("x", 1, &["1", "3"]), info("p", 1, &["4096"])];
+    let outputs = vec![info("y", 7, &["1", "4096"]), info("b", 6, &["4096"])];
     let mut s = session(read(vec![draw, toss], vec![], inputs, outputs));
     let weights = [0.2f64, 0.5, 0.3];
     let p: Vec<f32> = (0..4096).map(|i| i as f32 / 4096.0).collect();
@@ -151,13 +120,13 @@ fn loops_draw_no_random_numbers() {
             node("RandomNormalLike", &["s"], &["s2"], vec![]),
             node("Identity", &["c"], &["c2"], vec![]),
         ],
-        input: vec![info("i", 7, &[]), info("c", 9, &[]), info("s", 1, &[3])],
-        output: vec![info("c2", 9, &[]), info("s2", 1, &[3])],
+        input: vec![info("i", 7, &[]), info("c", 9, &[]), info("s", 1, &["3"])],
+        output: vec![info("c2", 9, &[]), info("s2", 1, &["3"])],
         ..Default::default()
     };
     let four = TensorProto { name: "four".into(), data_type: 7, int64_data: vec![4], ..Default::default() };
     let repeat = node("Loop", &["four", "", "x"], &["y"], vec![body("body", inner)]);
-    match read(vec![repeat], vec![four], vec![info("x", 1, &[3])], vec![info("y", 1, &[3])]) {
+    match read(vec![repeat], vec![four], vec![info("x", 1, &["3"])], vec![info("y", 1, &["3"])]) {
         Err(Error::Unsupported(list)) => assert!(list[0].reason.contains("subgraph"), "{list:?}"),
         other => panic!("{:?}", other.map(|_| ())),
     }

@@ -5,8 +5,31 @@ use crate::functions::Elementary;
 use crate::gate::Gate;
 use crate::number::{Float, Stored};
 
+/// A function like [`add_products`]: rows `a`, rows `b`, their length, sums of type `W`, and the sums of a row of `a`.
+pub(crate) type AddProducts<A, B, W> = fn(&[A], &[B], usize, &mut [W], usize);
+
+/// What a layer is computed with: plain loops, or vectors of the processor where they are known.
+pub(crate) struct Routines<E: Stored> {
+    /// [`add_products`] of inputs and `w`.
+    pub(crate) inputs: AddProducts<E, E, E::Wide>,
+    /// [`add_products`] of states and `r`.
+    pub(crate) states: AddProducts<E::Wide, E, E::Wide>,
+    /// [`Gate::apply`].
+    pub(crate) gate: fn(&Gate<E::Wide>, &mut [E::Wide]),
+}
+
+impl<E: Stored> Routines<E>
+where
+    E::Wide: Stored<Wide = E::Wide>,
+{
+    /// Plain loops.
+    pub(crate) const REFERENCE: Self =
+        Routines { inputs: add_products::<E, E>, states: add_products::<E::Wide, E>, gate: Gate::apply };
+}
+
 /// The numbers of one direction.
 pub(crate) struct Direction<'a, E: Stored> {
+    pub(crate) routines: &'a Routines<E>,
     pub(crate) hidden: usize,
     /// Biases of the products with `r`, or nothing.
     pub(crate) bias: &'a [E],
@@ -26,12 +49,17 @@ impl<E: Stored> Direction<'_, E>
 where
     E::Wide: Stored<Wide = E::Wide>,
 {
+    /// Replaces every element by the function of a gate.
+    fn apply(&self, gate: &Gate<E::Wide>, v: &mut [E::Wide]) {
+        (self.routines.gate)(gate, v);
+    }
+
     /// `out[n][j] += r[first · H + j] · h[n]` for `count · H` rows of `r`; the rows of `out` are `stride` apart.
     fn recur(&self, h: &[E::Wide], [first, count]: [usize; 2], out: &mut [E::Wide], stride: usize) {
         let (k, rows) = (self.hidden, self.hidden * self.hidden);
         let part = first * rows..(first + count) * rows;
         match &self.weights {
-            Weights::Stored(r) => add_products(h, r.get(part).unwrap_or(&[]), k, out, stride),
+            Weights::Stored(r) => (self.routines.states)(h, r.get(part).unwrap_or(&[]), k, out, stride),
             Weights::Wide(r) => add_products(h, r.get(part).unwrap_or(&[]), k, out, stride),
         }
     }
@@ -81,7 +109,7 @@ impl Cell for Rnn {
         d.recur(h, [0, 1], gates, size);
         for (n, (g, h)) in gates.chunks_exact_mut(size).zip(h.chunks_exact_mut(size)).enumerate() {
             if active(n) {
-                f.apply(g);
+                d.apply(f, g);
                 h.copy_from_slice(g);
             }
         }
@@ -114,7 +142,7 @@ impl Cell for Gru {
         for (n, ((zrn, h), more)) in batches.zip(more.chunks_exact_mut(size)).enumerate() {
             let (zr, _) = zrn.split_at_mut(2 * size);
             if active(n) {
-                f.apply(zr);
+                d.apply(f, zr);
             }
             let (_, r) = zr.split_at(size);
             if !d.variant {
@@ -140,7 +168,7 @@ impl Cell for Gru {
             if d.variant {
                 n.iter_mut().zip(r).zip(more).for_each(|((n, r), m)| *n = *n + *r * *m);
             }
-            g.apply(n);
+            d.apply(g, n);
             for ((h, z), n) in h.iter_mut().zip(z).zip(n) {
                 *h = (E::Wide::of(1.0) - *z) * *n + *z * *h;
             }
@@ -179,21 +207,21 @@ impl Cell for Lstm {
                 gate.iter_mut().zip(p).zip(c).for_each(|((g, p), c)| *g = *g + p.load() * *c);
             };
             peep(input, 0, c);
-            f.apply(input);
+            d.apply(f, input);
             if d.variant {
                 forget.iter_mut().zip(&*input).for_each(|(f, i)| *f = E::Wide::of(1.0) - *i);
             } else {
                 peep(forget, 2, c);
-                f.apply(forget);
+                d.apply(f, forget);
             }
-            g.apply(new);
+            d.apply(g, new);
             for (((c, f), i), n) in c.iter_mut().zip(forget).zip(&*input).zip(new) {
                 *c = *f * *c + *i * *n;
             }
             peep(output, 1, c);
-            f.apply(output);
+            d.apply(f, output);
             input.copy_from_slice(c);
-            last.apply(input);
+            d.apply(last, input);
             h.iter_mut().zip(output).zip(input).for_each(|((h, o), i)| *h = *o * *i);
         }
     }

@@ -22,6 +22,12 @@ impl<T: Elementary> Gate<T> {
         Ok(Gate { function, alpha: of(alpha), beta: of(beta), clip: of(clip) })
     }
 
+    /// The function, unless something is clamped before it.
+    #[cfg(feature = "std")]
+    pub(crate) fn without_clamp(&self) -> Option<GateFunction> {
+        (self.clip >= T::of(f64::INFINITY)).then_some(self.function)
+    }
+
     /// Replaces every element by its function.
     #[inline(never)] // once for each type, not at every call
     pub(crate) fn apply(&self, v: &mut [T]) {

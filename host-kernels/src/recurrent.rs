@@ -1,8 +1,7 @@
 //! Recurrent layers. All batches take a step together, so that every row of weights is read once for them; with enough
 //! scratch, the products with `w` are made for all steps before the first.
 
-use crate::cells::{Cell, Direction, Gru, Lstm, Rnn, Weights};
-use crate::dots::add_products;
+use crate::cells::{Cell, Direction, Gru, Lstm, Rnn, Routines, Weights};
 use crate::gate::Gate;
 use crate::number::{self, Float, Stored};
 use crate::registry::{
@@ -31,7 +30,7 @@ macro_rules! typed {
     ($($name:ident = $cell:ident, $t:ty, $doc:literal;)+) => {
         $(#[doc = $doc]
         pub fn $name(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
-            layer::<$t, $cell>(step, ops)
+            layer::<$t, $cell>(step, ops, &Routines::REFERENCE)
         })+
     };
 }
@@ -48,7 +47,12 @@ typed! {
     lstm_f64 = Lstm, f64, "`Lstm` in f64.";
 }
 
-fn layer<'m, E: Stored, C: Cell>(step: &StepView<'_>, mut ops: Operands<'m>) -> Result<(), KernelError>
+/// A layer of cells `C`, computed with `routines`.
+pub(crate) fn layer<'m, E: Stored, C: Cell>(
+    step: &StepView<'_>,
+    mut ops: Operands<'m>,
+    routines: &Routines<E>,
+) -> Result<(), KernelError>
 where
     E::Wide: Stored<Wide = E::Wide>,
 {
@@ -115,7 +119,7 @@ where
         let row_bias = |row: &mut [E::Wide]| start_gates::<E, C>(row, bias, hidden, attrs.variant == 1);
         if fast {
             projected.chunks_exact_mut(rows).for_each(row_bias);
-            add_products(x, w, inputs, projected, rows);
+            (routines.inputs)(x, w, inputs, projected, rows);
             wide.iter_mut().zip(r).take(widened).for_each(|(wide, r)| *wide = r.load());
         }
         let weights = match wide.get(..widened) {
@@ -123,6 +127,7 @@ where
             _ => Weights::Stored(r),
         };
         let direction = Direction {
+            routines,
             hidden,
             bias: bias.get(rows..).unwrap_or(&[]),
             peepholes: of(peepholes, 3 * hidden),
@@ -149,7 +154,7 @@ where
                         row_bias(row);
                         if lengths.is_some() {
                             let x = x.get(taken * inputs..).and_then(|x| x.get(..inputs)).unwrap_or(&[]);
-                            add_products(x, w, inputs, row, rows);
+                            (routines.inputs)(x, w, inputs, row, rows);
                         }
                     }
                 }
@@ -158,7 +163,7 @@ where
                 // All batches are at one step, so their inputs are neighbours.
                 let x =
                     x.get(time(0) * batch * inputs..).and_then(|x| x.get(..batch * inputs)).unwrap_or(&[]);
-                add_products(x, w, inputs, gates, rows);
+                (routines.inputs)(x, w, inputs, gates, rows);
             }
             C::step(&direction, gates, h, more, active);
             for (n, h) in h.chunks_exact(hidden).enumerate().filter(|(n, _)| active(*n)) {

@@ -1,6 +1,8 @@
 //! Runs blobs on the host, and reads the vectors of the bundled models.
 #![allow(dead_code)] // each test binary uses a part
 
+pub mod onnx;
+
 use serinette_core::op;
 use serinette_core::schedule::bind::{Bindings, Place, bind, solve_symbols};
 use serinette_core::schedule::record::{Entry, entry_kind, role, symbol_kind};

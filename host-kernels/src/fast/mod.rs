@@ -17,6 +17,7 @@ mod isa;
 mod matmul;
 mod parallel;
 mod pool;
+mod recurrent;
 mod tile;
 mod unary;
 mod vector;
@@ -29,7 +30,7 @@ use serinette_core::schedule::{Kernel, record::Signature};
 
 /// Every fast kernel, family by family.
 static FAMILIES: &[&[Registered]] =
-    &[matmul::KERNELS, conv::KERNELS, unary::KERNELS, binary::KERNELS, pool::KERNELS];
+    &[matmul::KERNELS, conv::KERNELS, unary::KERNELS, binary::KERNELS, pool::KERNELS, recurrent::KERNELS];
 
 /// The fast kernel for a signature.
 pub fn find(signature: &Signature) -> Option<&'static Registered> {

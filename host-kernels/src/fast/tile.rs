@@ -44,7 +44,8 @@ pub(super) struct Kernels {
     /// Safety: `1..=rows`; `a` has that many rows of `k` floats, `b` has `k` rows of `width` floats, `y` that many
     /// rows of `width` floats; `per_row` as many floats as rows, `per_column` `width`. `y` overlaps nothing else.
     pub tile: unsafe fn(usize, &Tile),
-    /// `y[r · y_stride] = Σ a[i] · b[r][i]` for so many rows of `b`, where `b_stride` are the floats between the rows.
+    /// `y[r · y_stride] = Σ a[i] · b[r][i]` for so many rows of `b`, where `b_stride` are the floats between the rows;
+    /// with `add` this is added to what `y` holds.
     ///
     /// Safety: `a` has `k` floats, `b` has that many rows of `k` floats, `y` as many places. `y` overlaps nothing else.
     pub dots: unsafe fn(usize, &Tile),
@@ -293,7 +294,8 @@ unsafe fn dots_rows<V: Vector, const R: usize>(t: &Tile, first: usize) {
             for j in i..t.k {
                 sum += *t.a.add(j) * *b.add(j);
             }
-            *t.y.add((first + r) * t.y_stride) = sum;
+            let y = t.y.add((first + r) * t.y_stride);
+            *y = if t.add { *y + sum } else { sum };
         }
     }
 }

@@ -85,7 +85,7 @@ fn run<F: Function>(step: &StepView<'_>, mut ops: Operands<'_>, p: Parameters) -
 
 macro_rules! functions {
     ($($(#[$doc:meta])+ $kernel:ident = $name:ident, $attrs:ident, |$x:ident, $p:ident, $fma:ident| $f:expr;)+) => {$(
-        struct $name;
+        pub(super) struct $name;
         impl Function for $name {
             #[inline(always)]
             fn of<const $fma: bool>($x: f32, $p: Parameters) -> f32 {

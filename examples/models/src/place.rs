@@ -1,0 +1,68 @@
+//! Where models run: the flags that all programs have, and sessions.
+
+use anyhow::{Context, Result};
+use serinette::compile::CompileOptions;
+use serinette::{Device, Model, Outputs, Session, SessionOptions};
+use std::path::Path;
+
+/// Flags of every program.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PlaceArgs {
+    /// Device: host, auto, vulkan[:N], wgpu[:N] (the latter with the features of these names)
+    #[arg(long, default_value = "host")]
+    device: String,
+    /// Threads of the host kernels
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+/// A device, and how sessions on it are opened.
+#[derive(Clone)]
+pub struct Place {
+    device: Device,
+    options: SessionOptions,
+}
+
+impl PlaceArgs {
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// No such device.
+    pub fn open(&self) -> Result<Place> {
+        let options = SessionOptions { threads: self.threads.max(1), ..Default::default() };
+        Ok(Place { device: Device::open(&self.device)?, options })
+    }
+}
+
+impl Place {
+    /// The host with one thread.
+    pub fn host() -> Place {
+        Place { device: Device::Host, options: SessionOptions::default() }
+    }
+
+    /// Compiles an ONNX file in memory and opens a session.
+    ///
+    /// # Errors
+    /// Whatever the compiler or the device refuses, with the file's name.
+    pub fn compile(&self, file: &Path, options: &CompileOptions) -> Result<Session> {
+        let model = Model::from_onnx(file, options).with_context(|| file.display().to_string())?;
+        self.session(&model).with_context(|| file.display().to_string())
+    }
+
+    /// Opens a session of a model.
+    ///
+    /// # Errors
+    /// Whatever the device refuses.
+    pub fn session(&self, model: &Model) -> Result<Session> {
+        Ok(model.session(&self.device, &self.options)?)
+    }
+}
+
+/// An output as numbers.
+///
+/// # Errors
+/// No output of this name, or none of numbers.
+pub fn numbers(outputs: &Outputs<'_>, name: &str) -> Result<Vec<f32>> {
+    let output = outputs.named(name)?;
+    output.view().to_f32().with_context(|| format!("output '{name}' has no numbers"))
+}
