@@ -25,6 +25,7 @@ mod buffer;
 pub mod compare;
 #[cfg(feature = "compiler")]
 pub mod compile;
+mod cost;
 mod device;
 mod error;
 #[cfg(any(feature = "vulkan", feature = "wgpu"))]
@@ -36,6 +37,7 @@ pub mod self_test;
 mod session;
 mod tensor;
 
+pub use cost::step_cost;
 pub use device::{Device, DeviceInfo};
 pub use error::Error;
 pub use model::{Model, OpenOptions};

@@ -156,6 +156,9 @@ pub struct Inspect {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Write a page with pictures of the memory and tables of ops, steps and weights, rather than print
+    #[arg(long, value_name = "OUT.html", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
     #[command(flatten)]
     pub compile: CompileArgs,
 }

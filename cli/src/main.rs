@@ -10,10 +10,13 @@ mod failure;
 mod files;
 mod hint;
 mod input;
+mod memory;
 mod output;
+mod page;
 mod profile;
 mod self_test;
 mod sizes;
+mod steps;
 mod tensor;
 mod units;
 

@@ -2,14 +2,14 @@
 
 use super::{Engine, Outcome, Run, RunStats, SessionOptions, StepTime, Tap};
 use crate::buffer::Buffer;
+use crate::cost::step_cost;
 use crate::error::Error;
 use crate::model::Model;
-use serinette_core::op::{self, Cost, StepShapes};
-use serinette_core::schedule::bind::{Bindings, Place};
+use serinette_core::NONE;
+use serinette_core::schedule::bind::Place;
 use serinette_core::schedule::exec::MAX_ARENAS;
 use serinette_core::schedule::record::{SectionId, step_kind};
 use serinette_core::schedule::{self, Executor, Kernel, Memory, Progress, Reason};
-use serinette_core::{DType, NONE};
 use std::time::Instant;
 
 /// What is called between polls with the step that ran and the arenas.
@@ -128,26 +128,6 @@ fn walk(
     }
 }
 
-/// What a step costs at the sizes that are bound.
-fn cost(bindings: &Bindings<'_>, at: u32) -> Result<Cost, Error> {
-    let program = bindings.program();
-    let step = program.steps.get(at)?;
-    let signature = program.signatures.get(step.link)?;
-    let Some(op) = op::find(op::ALL, signature.op, signature.version) else { return Ok(Cost::default()) };
-    // The shape of a window does not depend on where it is.
-    let shape = |v: u32| bindings.shape(program.values.get(v)?);
-    let mut inputs = Vec::new();
-    for v in program.step_inputs(step)? {
-        inputs.push(if v == NONE { None } else { Some(shape(v)?) });
-    }
-    let outputs = program.step_outputs(step)?.map(shape).collect::<Result<Vec<_>, _>>()?;
-    let count = usize::from(signature.inputs) + usize::from(signature.outputs);
-    let types = signature.dtypes.iter().take(count);
-    let dtypes: Vec<DType> = types.map(|c| DType::from_code(*c).unwrap_or(DType::U8)).collect();
-    let attrs = program.step_attrs(at, step)?;
-    Ok((op.cost)(&StepShapes { attrs, inputs: &inputs, outputs: &outputs, dtypes: &dtypes }))
-}
-
 fn out_of_range(value: u32, expected: usize, found: usize) -> Error {
     schedule::Error::at(Reason::Corrupt, SectionId::Values, value, expected as u64, found as u64).into()
 }
@@ -203,7 +183,7 @@ impl Engine for HostEngine {
             let fault = walk(arenas, kernels, &run, 1, &mut |at, _| {
                 let time = begun.elapsed();
                 if bindings.program().steps.get(at)?.kind == step_kind::OP {
-                    times.push(StepTime { step: at, time, cost: cost(&bindings, at)? });
+                    times.push(StepTime { step: at, time, cost: step_cost(&bindings, at)? });
                 }
                 begun = Instant::now();
                 Ok(())

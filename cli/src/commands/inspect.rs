@@ -4,7 +4,7 @@ use super::{compile::print_needs, print_json, tell};
 use crate::args::Inspect;
 use crate::facts::{self, PortFacts};
 use crate::failure::Failure;
-use crate::{compile, units};
+use crate::{compile, files, page, units};
 use std::io::Write;
 
 /// Shows what is in a model.
@@ -16,6 +16,13 @@ pub fn run(args: &Inspect) -> Result<(), Failure> {
         return print_json(&f);
     }
     let mut out = std::io::stdout().lock();
+    if let Some(path) = &args.html {
+        let title = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy();
+        let html = page::write(&title, &loaded.model, &f, &needs)?;
+        files::write_bytes(path, html.as_bytes())?;
+        writeln!(out, "{}: {}", path.display(), units::bytes(html.len() as u64))?;
+        return Ok(());
+    }
     writeln!(out, "{}: format {}, {}", args.file.display(), f.format, units::bytes(f.file_bytes))?;
     writeln!(out, "  digest   {}", f.digest)?;
     print_needs(&mut out, &f, &needs)?;
