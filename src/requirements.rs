@@ -3,7 +3,8 @@
 use crate::device::Device;
 use crate::error::Error;
 use crate::model::Model;
-use serinette_core::schedule::record::{role, space, view};
+use serinette_core::schedule::Bindings;
+use serinette_core::schedule::record::{role, space, step_kind, view};
 
 /// Memory and work of a session, at the bounds of the plan that it would take. Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Requirements {
     pub weights: u64,
     /// Host-visible staging memory of one recording of the largest entry: its inputs and outputs.
     pub staging: u64,
-    /// Memory in which a thread of the host kernels packs operands.
+    /// Memory in which a thread of the host kernels packs and transforms operands, at most.
     pub workspace: u64,
     /// Copies of outputs that the session keeps for the caller.
     pub outputs: u64,
@@ -46,7 +47,7 @@ impl Requirements {
             signatures: program.signatures.len() as u32,
             macs: model.report().macs,
             bytes_moved: model.report().bytes,
-            workspace: serinette_host_kernels::fast::WORKSPACE_BYTES as u64,
+            workspace: workspace(model, plan_id)?,
             ..Default::default()
         };
         for i in 0..plan.arenas[1] {
@@ -98,4 +99,26 @@ impl Requirements {
             .iter()
             .fold(weights, |n, b| n.saturating_add(*b))
     }
+}
+
+/// The largest workspace that a thread of the host kernels takes for any step, at the bounds of a plan.
+fn workspace(model: &Model, plan: u32) -> Result<u64, Error> {
+    use serinette_host_kernels::fast;
+    let program = *model.program();
+    let sizes = model.sizes_at_bounds(program.plans.get(plan)?)?;
+    let bindings = Bindings::precomputed(program, plan, &sizes)?;
+    let mut most = fast::WORKSPACE_BYTES;
+    for (_, step) in program.steps.iter().filter(|(_, s)| s.kind == step_kind::OP) {
+        let signature = program.signatures.get(step.link)?;
+        if !fast::wants_more_workspace(signature) {
+            continue;
+        }
+        let shape = |v: u32| bindings.shape(program.values.get(v)?);
+        let inputs = program.step_inputs(step)?.take(2).map(shape).collect::<Result<Vec<_>, _>>()?;
+        let outputs = program.step_outputs(step)?.take(1).map(shape).collect::<Result<Vec<_>, _>>()?;
+        if let ([x, w], [y]) = (&inputs[..], &outputs[..]) {
+            most = most.max(fast::workspace_bytes(signature, x, w, y));
+        }
+    }
+    Ok(most as u64)
 }

@@ -136,8 +136,25 @@ impl Window {
             let (input, output) = (product(&window.input), product(&window.output));
             Window { input: [1, input], output: [1, output], ..window }
         } else {
-            window
+            window.along_the_row()
         })
+    }
+
+    /// A plane of one column lies in memory as one row: take it as such, since kernels walk along rows.
+    fn along_the_row(self) -> Window {
+        if self.input[1] != 1 || self.output[1] != 1 || self.taps[1] != 1 || self.pads[1] != 0 {
+            return self;
+        }
+        let turned = |[rows, columns]: [usize; 2]| [columns, rows];
+        Window {
+            input: turned(self.input),
+            output: turned(self.output),
+            taps: turned(self.taps),
+            strides: turned(self.strides),
+            pads: turned(self.pads),
+            dilations: turned(self.dilations),
+            ..self
+        }
     }
 
     /// The same over three axes.
@@ -189,6 +206,18 @@ impl Window {
     pub(crate) fn weights<'w, T>(&self, w: &'w [T], output: usize) -> Result<&'w [T], KernelError> {
         let n = product(&[self.channels, self.taps[0], self.taps[1]]);
         w.get(output.wrapping_mul(n)..).and_then(|w| w.get(..n)).ok_or(OUT_OF_RANGE)
+    }
+
+    /// Whether windows are side by side and without gaps.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_dense(&self) -> bool {
+        self.strides == [1, 1] && self.dilations == [1, 1]
+    }
+
+    /// Padding at the top and at the left.
+    #[cfg(feature = "std")]
+    pub(crate) fn pads(&self) -> [usize; 2] {
+        self.pads
     }
 
     /// Steps between windows along `axis`.

@@ -43,6 +43,60 @@ pub fn f64(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
     transposed::<f64>(step, ops)
 }
 
+/// The sizes of a transposed convolution.
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) groups: usize,
+    /// Input channels of a group.
+    pub(crate) channels: usize,
+    /// Output channels of a group.
+    pub(crate) outputs: usize,
+    /// Elements along three axes, where fewer are given with ones before them.
+    pub(crate) input: [usize; 3],
+    pub(crate) taps: [usize; 3],
+    pub(crate) output: [usize; 3],
+}
+
+impl Sizes {
+    pub(crate) fn new(step: &StepView<'_>, attrs: &ConvTranspose) -> Result<Sizes, KernelError> {
+        let (x, w, y) = (step.input(0)?, step.input(1)?, step.output(0)?);
+        if !(3..=5).contains(&x.rank()) {
+            return Err(KernelError::new("rank", 5, x.rank()));
+        }
+        expect("rank", x.rank(), w.rank())?;
+        expect("rank", x.rank(), y.rank())?;
+        let (groups, outputs, channels) = (attrs.groups as usize, w.dim(1), x.dim(1));
+        expect("batches", x.dim(0), y.dim(0))?;
+        expect("channels", channels, w.dim(0))?;
+        expect("channels beyond whole groups", 0, channels.checked_rem(groups).unwrap_or(1))?;
+        expect("output channels", product(&[outputs, groups]), y.dim(1))?;
+        let (input, taps, output) = (planes(&x), planes(&w), planes(&y));
+        Ok(Sizes { batch: x.dim(0), groups, channels: channels / groups, outputs, input, taps, output })
+    }
+
+    /// Compares the lengths of the operands with the sizes.
+    pub(crate) fn check(&self, x: usize, w: usize, bias: Option<usize>, y: usize) -> Result<(), KernelError> {
+        let (batch, outputs) = (self.batch, product(&[self.groups, self.outputs]));
+        let channels = product(&[self.groups, self.channels]);
+        expect("elements of x", product(&[batch, channels, product(&self.input)]), x)?;
+        expect("elements of w", product(&[channels, self.outputs, product(&self.taps)]), w)?;
+        expect("elements of y", product(&[batch, outputs, product(&self.output)]), y)?;
+        bias.map_or(Ok(()), |n| expect("elements of the bias", outputs, n))
+    }
+
+    /// The input channels of the `part`-th group, counted through all batches.
+    pub(crate) fn input_of<'x, T>(&self, x: &'x [T], part: usize) -> Option<&'x [T]> {
+        let n = product(&[self.channels, product(&self.input)]);
+        x.get(part.wrapping_mul(n)..)?.get(..n)
+    }
+
+    /// The weights of a group.
+    pub(crate) fn weights_of<'w, T>(&self, w: &'w [T], group: usize) -> Option<&'w [T]> {
+        let n = product(&[self.channels, self.outputs, product(&self.taps)]);
+        w.get(group.wrapping_mul(n)..)?.get(..n)
+    }
+}
+
 /// One axis.
 #[derive(Clone, Copy)]
 struct Axis {
@@ -104,60 +158,37 @@ struct Plane<'a, E> {
 
 fn transposed<E: Stored>(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError> {
     let attrs: ConvTranspose = step.attributes()?;
-    let (x_shape, w_shape, y_shape) = (step.input(0)?, step.input(1)?, step.output(0)?);
-    if !(3..=5).contains(&x_shape.rank()) {
-        return Err(KernelError::new("rank", 5, x_shape.rank()));
-    }
-    expect("rank", x_shape.rank(), w_shape.rank())?;
-    expect("rank", x_shape.rank(), y_shape.rank())?;
-    let (groups, per_group) = (attrs.groups as usize, w_shape.dim(1));
-    let (channels, outputs) = (x_shape.dim(1), product(&[per_group, groups]));
-    expect("batches", x_shape.dim(0), y_shape.dim(0))?;
-    expect("channels", channels, w_shape.dim(0))?;
-    expect("channels beyond whole groups", 0, channels % groups)?;
-    expect("output channels", outputs, y_shape.dim(1))?;
+    let s = Sizes::new(step, &attrs)?;
     let (x, w, y) = (ops.input::<E>(0)?, ops.input::<E>(1)?, ops.output::<E>(0)?);
-    expect("elements of x", x_shape.elements(), x.len())?;
-    expect("elements of w", w_shape.elements(), w.len())?;
-    expect("elements of y", y_shape.elements(), y.len())?;
     let bias = ops.optional::<E>(2)?;
-    if let Some(bias) = bias {
-        expect("elements of the bias", outputs, bias.len())?;
-    }
+    s.check(x.len(), w.len(), bias.map(<[E]>::len), y.len())?;
     if y.is_empty() {
         return Ok(());
     }
     let sums = &Sums { bias, activation: Activation::from_code(attrs.activation)? };
-    let (input, taps, output) = (planes(&x_shape), planes(&w_shape), planes(&y_shape));
     let g = &attrs.spatial;
     let axes = core::array::from_fn(|i| Axis {
-        size: input[i],
-        taps: taps[i],
+        size: s.input[i],
+        taps: s.taps[i],
         stride: g.strides[i] as usize,
         pad: g.before[i] as usize,
         dilation: g.dilations[i] as usize,
     });
-    let in_group = channels / groups;
-    let (volume, filters) =
-        (product(&[in_group, product(&input)]), product(&[in_group, per_group, product(&taps)]));
-    for (plane, y) in y.chunks_exact_mut(product(&output)).enumerate() {
-        let (batch, channel) = (plane / outputs, plane % outputs);
-        let group = channel / per_group;
-        let part = (batch.wrapping_mul(groups).wrapping_add(group)).wrapping_mul(volume);
+    let outputs = s.groups * s.outputs;
+    for (plane, y) in y.chunks_exact_mut(product(&s.output)).enumerate() {
+        let channel = plane % outputs;
+        let part = plane / s.outputs;
         let plane = Plane {
             sums,
             axes,
-            planes: x.get(part..).and_then(|x| x.get(..volume)).ok_or(OUT_OF_RANGE)?,
-            weights: w
-                .get(group.wrapping_mul(filters)..)
-                .and_then(|w| w.get(..filters))
-                .ok_or(OUT_OF_RANGE)?,
-            per_group,
-            output: channel % per_group,
+            planes: s.input_of(x, part).ok_or(OUT_OF_RANGE)?,
+            weights: s.weights_of(w, part % s.groups).ok_or(OUT_OF_RANGE)?,
+            per_group: s.outputs,
+            output: channel % s.outputs,
             channel,
         };
-        for (row, y) in y.chunks_exact_mut(output[2]).enumerate() {
-            plane.row([row / output[1], row % output[1]], y)?;
+        for (row, y) in y.chunks_exact_mut(s.output[2]).enumerate() {
+            plane.row([row / s.output[1], row % s.output[1]], y)?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::matmul::{REQUANTIZE, extreme, ordinary, ties};
 use crate::random::Random;
-use crate::reference::{conv, sum};
+use crate::reference::{conv, sum, winograd};
 use crate::{Case, Tensor, Tolerance, name};
 use serinette_core::DType;
 use serinette_core::op::conv::{CONV2D, Conv2d, Geometry, QCONV2D, QConv2d};
@@ -79,6 +79,13 @@ const SHAPES: &[Shape] = &[
     shape("empty image, all padding", [1, 2, 0, 3], [4, 2, 2, 2]).pads([1, 0, 2, 1]),
 ];
 
+/// Shapes for which a device may have a method of fewer multiplications; in f32 only.
+const LARGE: &[Shape] = &[
+    shape("3x3 same, many channels", [1, 20, 19, 22], [24, 20, 3, 3]).pads([1; 4]),
+    shape("3x3 valid, many channels", [2, 16, 21, 18], [33, 16, 3, 3]),
+    shape("3x3 uneven pads, many channels", [1, 17, 16, 37], [24, 17, 3, 3]).pads([2, 0, 1, 3]),
+];
+
 pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     let mut random = Random::new(2);
@@ -112,6 +119,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }
     }
     special(&mut random, &mut all);
+    large(&mut all);
     for dtype in [DType::F16, DType::BF16, DType::F64] {
         for (index, s) in SHAPES.iter().enumerate().filter(|(i, _)| i % 2 == 0) {
             let (x, w) = (random.floats(dtype, &s.x), random.floats(dtype, &s.w));
@@ -156,5 +164,41 @@ fn special(random: &mut Random, all: &mut Vec<Case>) {
             let what = format!("f32/special/{}, activation {activation}", s.what);
             all.push(float(what, s, activation, [&x, &w], None, None));
         }
+    }
+}
+
+fn large(all: &mut Vec<Case>) {
+    let random = &mut Random::new(102);
+    for (i, s) in LARGE.iter().enumerate() {
+        let (x, w) = (random.floats(DType::F32, &s.x), random.floats(DType::F32, &s.w));
+        let bias = random.floats(DType::F32, &[s.w[0]]);
+        let (bias, activation) = ((i != 1).then_some(&bias), u32::from(i != 0));
+        let mut case = float(format!("f32/{}", s.what), s, activation, [&x, &w], bias, None);
+        if let Tolerance::Bounds(bounds) = &mut case.tolerance {
+            let fewer = winograd::bounds(&s.geometry(), &x, &w, &case.outputs[0].dims);
+            bounds.iter_mut().zip(fewer).for_each(|(bound, fewer)| *bound += fewer);
+        }
+        all.push(case);
+    }
+    // Numbers that such a method would lose or spread: to the bounds of sums of products.
+    let s = &LARGE[0];
+    let w = random.floats(DType::F32, &s.w);
+    let scaled = |random: &mut Random, dims: &[usize], by: f64| {
+        Tensor::float(
+            DType::F32,
+            dims,
+            &random.floats(DType::F32, dims).numbers().iter().map(|x| x * by).collect::<Vec<_>>(),
+        )
+    };
+    let mut odd: Vec<f64> = random.floats(DType::F32, &s.x).numbers();
+    let n = odd.len();
+    (odd[7], odd[n / 2], odd[n - 1]) = (f64::INFINITY, f64::NAN, f64::NEG_INFINITY);
+    let odd = Tensor::float(DType::F32, &s.x, &odd);
+    let (huge, tiny) = (scaled(random, &s.x, 1e36), scaled(random, &s.x, 1e-25));
+    let tiny_weights = scaled(random, &s.w, 1e-10);
+    for (what, x, w) in
+        [("not finite", &odd, &w), ("huge", &huge, &w), ("close to subnormal", &tiny, &tiny_weights)]
+    {
+        all.push(float(format!("f32/special/{}, {what}", s.what), s, 0, [x, w], None, None));
     }
 }

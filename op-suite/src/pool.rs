@@ -25,6 +25,8 @@ const SHAPES: &[Shape] = &[
     ("global", [2, 5, 7, 9], [0, 0], [1, 1], [0; 4], [1, 1]),
     ("global of one", [3, 2, 1, 1], [0, 0], [1, 1], [0; 4], [1, 1]),
     ("global of many", [1, 1, 67, 129], [0, 0], [1, 1], [0; 4], [1, 1]),
+    ("many columns", [1, 3, 9, 75], [3, 3], [2, 2], [0, 1, 1, 0], [1, 1]),
+    ("many columns, mean of neighbours", [2, 2, 5, 33], [3, 3], [1, 1], [1; 4], [1, 1]),
     ("no planes", [2, 0, 4, 4], [2, 2], [1, 1], [0; 4], [1, 1]),
 ];
 
@@ -53,6 +55,12 @@ pub(crate) fn cases() -> Vec<Case> {
             }
         }
     }
+    // Rows longer than what a kernel may keep of them.
+    let geometry = Geometry { strides: [1, 2], pads: [0, 1, 0, 1], dilations: [1, 1] };
+    let attrs = Pool2d { geometry, kernel: [2, 3], count_padding: 0, reserved: 0 };
+    let x = random.floats(DType::F32, &[1, 1, 3, 66_001]);
+    all.push(maximum("f32/long rows".into(), &attrs, &x));
+    all.push(average("f32/long rows".into(), &attrs, &x));
     let attrs = |pads| Pool2d {
         geometry: Geometry { pads, ..Geometry::default() },
         kernel: [3, 3],

@@ -3,7 +3,7 @@
 //! `a` is read where it is: its rows are contiguous.
 
 use super::parallel::{Shared, for_each, threads};
-use super::tile::{Finish, Kernels, Tile, kernels};
+use super::tile::{Dots, FEW, Finish, Kernels, Tile, kernels};
 use super::workspace;
 use core::ops::Range;
 
@@ -14,8 +14,6 @@ const MAX_WIDTH: usize = 32;
 const MAX_ROWS: usize = 12;
 /// Products with fewer multiply-adds than this are not worth a second thread.
 const SPLIT: usize = 1 << 18;
-/// Most columns that are computed as dot products: a tile would mostly be padding.
-const FEW_COLUMNS: usize = 6;
 
 /// The right-hand matrix, `[k, n]`, wherever its elements come from.
 pub(super) trait Right: Sync {
@@ -67,8 +65,8 @@ impl<B: Right> Product<'_, B> {
         }
         let kernels = kernels();
         let y = Shared(y.as_mut_ptr());
-        let packed_columns = n <= FEW_COLUMNS && self.b.columns().is_none() && k * n <= workspace::FLOATS;
-        if k > 0 && (packed_columns || (self.b.columns().is_some() && (m <= 2 || n <= FEW_COLUMNS))) {
+        let packed_columns = n <= FEW && self.b.columns().is_none() && k * n <= workspace::FLOATS;
+        if k > 0 && (packed_columns || (self.b.columns().is_some() && (m <= 2 || n <= FEW))) {
             return self.by_dots(kernels, y);
         }
         // Few rows read every element of `b` once or twice: packing would cost as much as it saves.
@@ -101,7 +99,7 @@ impl<B: Right> Product<'_, B> {
         let width = kernels.width;
         workspace::with(|packed| {
             // As many panels as the workspace holds.
-            let block_n = packed.len() / (BLOCK_K * width) * width;
+            let block_n = packed.len().min(workspace::FLOATS) / (BLOCK_K * width) * width;
             let mut first = columns.start;
             while first < columns.end {
                 let block = first..columns.end.min(first + block_n);
@@ -131,16 +129,23 @@ impl<B: Right> Product<'_, B> {
         packed: &mut [f32],
         y: Shared,
     ) {
-        let (width, depth) = (kernels.width, ks.len());
+        let depth = ks.len();
         let last = ks.end == self.k;
-        for (panel, first) in columns.clone().step_by(width).enumerate() {
-            let count = width.min(columns.end - first);
+        // Tiles of equal height, rather than a low one at the end.
+        let height = rows.len().div_ceil(rows.len().div_ceil(kernels.rows).max(1)).max(1);
+        for (panel, first) in columns.clone().step_by(kernels.width).enumerate() {
+            let count = kernels.width.min(columns.end - first);
+            let (width, compute) = match count <= kernels.width / 2 {
+                true => (kernels.width / 2, kernels.narrow),
+                false => (kernels.width, kernels.tile),
+            };
             let (b, b_stride) = match direct.filter(|_| count == width) {
                 // In bounds: row `ks.start` of a `[k, n]` matrix, and a whole tile of columns from `first` on.
                 Some(b) => (b.as_ptr().wrapping_add(ks.start * self.n + first), self.n),
                 None => {
-                    let Some(out) =
-                        packed.get_mut(panel * BLOCK_K * width..).and_then(|p| p.get_mut(..depth * width))
+                    let Some(out) = packed
+                        .get_mut(panel * BLOCK_K * kernels.width..)
+                        .and_then(|p| p.get_mut(..depth * width))
                     else {
                         return;
                     };
@@ -152,8 +157,8 @@ impl<B: Right> Product<'_, B> {
             if let Some(values) = self.per_column.get(first..first + count) {
                 bias[..count].copy_from_slice(values);
             }
-            for row in rows.clone().step_by(kernels.rows) {
-                let tall = kernels.rows.min(rows.end - row);
+            for row in rows.clone().step_by(height) {
+                let tall = height.min(rows.end - row);
                 let finish = Finish {
                     per_row: self
                         .per_row
@@ -179,7 +184,7 @@ impl<B: Right> Product<'_, B> {
                     // SAFETY: `tall` rows of `a` from `row` on have `depth` floats from `ks.start` on, by the lengths that
                     // `run` has checked; `b` has `depth` rows of `width` floats, in `packed` or in the matrix; `y` has the
                     // tile, and no other task has it; the vectors of the finish have their lengths.
-                    unsafe { (kernels.tile)(tall, &tile) };
+                    unsafe { compute(tall, &tile) };
                     continue;
                 }
                 // The last tile is narrower: it is computed aside.
@@ -192,7 +197,7 @@ impl<B: Right> Product<'_, B> {
                     }
                 }
                 // SAFETY: as above, with `y` aside: `rows × width` floats fit by the constants.
-                unsafe { (kernels.tile)(tall, &tile) };
+                unsafe { compute(tall, &tile) };
                 for r in 0..tall {
                     for c in 0..count {
                         // SAFETY: a place of this task's part of `y`.
@@ -213,35 +218,50 @@ impl<B: Right> Product<'_, B> {
             let parts = if m * n * k < SPLIT { 1 } else { threads().min(inner.div_ceil(4)) };
             for_each(parts, |part| {
                 let range = inner * part / parts..inner * (part + 1) / parts;
-                for o in 0..outer {
-                    let (one, many, place, stride) = if by_row {
-                        (&self.a[o * k..], &b[range.start * k..], o * n + range.start, 1)
+                let (few, many) = if by_row { (self.a, b) } else { (b, self.a) };
+                let many = &many[range.start * k..];
+                let (y_few, y_many) = if by_row { (n, 1) } else { (1, n) };
+                let place = y.at(range.start * y_many);
+                // SAFETY: `few` has `outer` rows of `k` floats, `many` has `range.len()`, by the lengths that `run` has
+                // checked; the places are this task's.
+                unsafe {
+                    if (2..=FEW).contains(&outer) {
+                        let (a, b) = (few.as_ptr(), many.as_ptr());
+                        (kernels.block)(&Dots {
+                            k,
+                            few: outer,
+                            many: range.len(),
+                            a,
+                            b,
+                            y: place,
+                            y_few,
+                            y_many,
+                        });
                     } else {
-                        (&b[o * k..], &self.a[range.start * k..], range.start * n + o, n)
-                    };
-                    let tile = Tile {
-                        k,
-                        a: one.as_ptr(),
-                        a_stride: k,
-                        b: many.as_ptr(),
-                        b_stride: k,
-                        y: y.at(place),
-                        y_stride: stride,
-                        add: false,
-                        finish: None,
-                    };
-                    // SAFETY: `one` has `k` floats, `many` has `range.len()` rows of `k`, by the lengths that `run` has
-                    // checked; the places are this task's.
-                    unsafe { (kernels.dots)(range.len(), &tile) };
-                    for i in range.clone() {
-                        let (row, column) = if by_row { (o, i) } else { (i, o) };
-                        let bias = |v: &[f32], i: usize| v.get(i).copied().unwrap_or(0.0);
-                        let place = y.at(row * n + column);
-                        // SAFETY: a place of this task's part of `y`.
-                        unsafe {
-                            let sum = *place + (bias(self.per_row, row) + bias(self.per_column, column));
-                            *place = if self.relu { serinette_core::op::unary::relu(sum) } else { sum };
+                        for o in 0..outer {
+                            let tile = Tile {
+                                k,
+                                a: few[o * k..].as_ptr(),
+                                a_stride: k,
+                                b: many.as_ptr(),
+                                b_stride: k,
+                                y: place.wrapping_add(o * y_few),
+                                y_stride: y_many,
+                                add: false,
+                                finish: None,
+                            };
+                            (kernels.dots)(range.len(), &tile);
                         }
+                    }
+                }
+                for (o, i) in (0..outer).flat_map(|o| range.clone().map(move |i| (o, i))) {
+                    let (row, column) = if by_row { (o, i) } else { (i, o) };
+                    let bias = |v: &[f32], i: usize| v.get(i).copied().unwrap_or(0.0);
+                    let place = y.at(row * n + column);
+                    // SAFETY: a place of this task's part of `y`.
+                    unsafe {
+                        let sum = *place + (bias(self.per_row, row) + bias(self.per_column, column));
+                        *place = if self.relu { serinette_core::op::unary::relu(sum) } else { sum };
                     }
                 }
             });

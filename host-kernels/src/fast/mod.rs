@@ -5,11 +5,12 @@
 //! of threads the bits are the same from run to run. Work is split over the threads of the rayon pool that the kernel is
 //! called in, and not split outside of one.
 //!
-//! Packed operands lie in a workspace of 384 KiB a thread, made at the first use.
+//! Packed operands lie in a workspace of 384 KiB a thread, made at the first use; convolutions may make it larger.
 #![allow(unsafe_code)] // registers, and parts of one result written by several threads; each block says why it is sound
 
 mod binary;
 mod conv;
+mod conv_transpose;
 mod depthwise;
 mod elementary;
 mod gemm;
@@ -21,24 +22,48 @@ mod recurrent;
 mod tile;
 mod unary;
 mod vector;
+mod winograd;
 mod workspace;
 
 pub use isa::{Isa, available, isa, use_isa};
 
 use crate::registry::Registered;
+use serinette_core::Shape;
 use serinette_core::schedule::{Kernel, record::Signature};
 
 /// Every fast kernel, family by family.
-static FAMILIES: &[&[Registered]] =
-    &[matmul::KERNELS, conv::KERNELS, unary::KERNELS, binary::KERNELS, pool::KERNELS, recurrent::KERNELS];
+static FAMILIES: &[&[Registered]] = &[
+    matmul::KERNELS,
+    conv::KERNELS,
+    conv_transpose::KERNELS,
+    unary::KERNELS,
+    binary::KERNELS,
+    pool::KERNELS,
+    recurrent::KERNELS,
+];
 
 /// The fast kernel for a signature.
 pub fn find(signature: &Signature) -> Option<&'static Registered> {
     FAMILIES.iter().flat_map(|family| family.iter()).find(|r| r.accepts(signature))
 }
 
-/// Bytes of the workspace of one thread.
+/// Bytes of the workspace of one thread, for most ops.
 pub const WORKSPACE_BYTES: usize = workspace::FLOATS * 4;
+
+/// Whether the fast kernel of a signature may take more workspace than [`WORKSPACE_BYTES`], by [`workspace_bytes`].
+pub fn wants_more_workspace(signature: &Signature) -> bool {
+    [conv::KERNELS, conv_transpose::KERNELS].iter().any(|family| family.iter().any(|r| r.accepts(signature)))
+}
+
+/// Bytes of workspace that a thread takes for a convolution or a transposed convolution of these shapes, at most.
+pub fn workspace_bytes(signature: &Signature, x: &Shape, w: &Shape, y: &Shape) -> usize {
+    let transposed = conv_transpose::KERNELS.iter().any(|r| r.accepts(signature));
+    WORKSPACE_BYTES.max(if transposed {
+        WORKSPACE_BYTES + conv_transpose::workspace_bytes(x, w)
+    } else {
+        winograd::workspace_bytes(x, w, y)
+    })
+}
 
 /// The kernel table of a program: the fast kernel of each signature where there is one, else the reference kernel.
 #[cfg(feature = "alloc")]

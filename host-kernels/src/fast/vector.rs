@@ -39,11 +39,46 @@ pub(super) unsafe trait Vector: Copy {
     /// # Safety
     /// The instruction set is there.
     unsafe fn plus(self, other: Self) -> Self;
+    /// `self − other`.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn minus(self, other: Self) -> Self;
+    /// `self · other`.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn times(self, other: Self) -> Self;
     /// `self > 0 ? self : 0`; NaN stays NaN.
     ///
     /// # Safety
     /// The instruction set is there.
     unsafe fn relu(self) -> Self;
+    /// `other > self ? other : self`; NaN where either is.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn greater(self, other: Self) -> Self;
+    /// `self / other`.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn over(self, other: Self) -> Self;
+    /// The lanes of even number of this vector, then those of the other.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn evens(self, other: Self) -> Self;
+    /// The lanes of odd number of this vector, then those of the other.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn odds(self, other: Self) -> Self;
+    /// The lanes of both in turns: those of the first halves, those of the second.
+    ///
+    /// # Safety
+    /// The instruction set is there.
+    unsafe fn zip(self, other: Self) -> (Self, Self);
     /// Sum of the lanes, pairwise.
     ///
     /// # Safety
@@ -99,6 +134,36 @@ unsafe impl Vector for Portable {
         Portable(self.0.map(serinette_core::op::unary::relu))
     }
     #[inline(always)]
+    unsafe fn greater(self, other: Self) -> Self {
+        let one = |a: f32, b: f32| if (b > a) | b.is_nan() { b } else { a };
+        Portable(core::array::from_fn(|i| one(self.0[i], other.0[i])))
+    }
+    #[inline(always)]
+    unsafe fn over(self, other: Self) -> Self {
+        Portable(core::array::from_fn(|i| self.0[i] / other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn evens(self, other: Self) -> Self {
+        Portable([self.0[0], self.0[2], other.0[0], other.0[2]])
+    }
+    #[inline(always)]
+    unsafe fn odds(self, other: Self) -> Self {
+        Portable([self.0[1], self.0[3], other.0[1], other.0[3]])
+    }
+    #[inline(always)]
+    unsafe fn zip(self, other: Self) -> (Self, Self) {
+        let (a, b) = (self.0, other.0);
+        (Portable([a[0], b[0], a[1], b[1]]), Portable([a[2], b[2], a[3], b[3]]))
+    }
+    #[inline(always)]
+    unsafe fn minus(self, other: Self) -> Self {
+        Portable(core::array::from_fn(|i| self.0[i] - other.0[i]))
+    }
+    #[inline(always)]
+    unsafe fn times(self, other: Self) -> Self {
+        Portable(core::array::from_fn(|i| self.0[i] * other.0[i]))
+    }
+    #[inline(always)]
     unsafe fn sum(self) -> f32 {
         pairwise(self.0)
     }
@@ -150,6 +215,58 @@ pub(super) mod x86 {
             Avx2(unsafe { _mm256_max_ps(_mm256_setzero_ps(), self.0) })
         }
         #[inline(always)]
+        unsafe fn greater(self, other: Self) -> Self {
+            // Of equals and with a NaN `max` gives its second operand, which leaves a NaN of the first to be put back.
+            // SAFETY: AVX2 is there.
+            unsafe {
+                let none = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
+                Avx2(_mm256_blendv_ps(_mm256_max_ps(other.0, self.0), other.0, none))
+            }
+        }
+        #[inline(always)]
+        unsafe fn over(self, other: Self) -> Self {
+            // SAFETY: AVX2 is there.
+            Avx2(unsafe { _mm256_div_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn evens(self, other: Self) -> Self {
+            // Evens of both within each half, then the halves in order.
+            // SAFETY: AVX2 is there.
+            unsafe {
+                let pairs = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(self.0, other.0));
+                Avx2(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(pairs)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn odds(self, other: Self) -> Self {
+            // SAFETY: AVX2 is there.
+            unsafe {
+                let pairs = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(self.0, other.0));
+                Avx2(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(pairs)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn zip(self, other: Self) -> (Self, Self) {
+            // In turns within each half, then the halves in order.
+            // SAFETY: AVX2 is there.
+            unsafe {
+                let low = _mm256_unpacklo_ps(self.0, other.0);
+                let high = _mm256_unpackhi_ps(self.0, other.0);
+                let first = _mm256_permute2f128_ps::<0x20>(low, high);
+                (Avx2(first), Avx2(_mm256_permute2f128_ps::<0x31>(low, high)))
+            }
+        }
+        #[inline(always)]
+        unsafe fn minus(self, other: Self) -> Self {
+            // SAFETY: AVX2 is there.
+            Avx2(unsafe { _mm256_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn times(self, other: Self) -> Self {
+            // SAFETY: AVX2 is there.
+            Avx2(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
         unsafe fn sum(self) -> f32 {
             let mut lanes = [0.0; 8];
             // SAFETY: eight floats are writable.
@@ -197,6 +314,58 @@ pub(super) mod x86 {
             // Of a NaN and a number `max` gives its second operand.
             // SAFETY: AVX-512F is there.
             Avx512(unsafe { _mm512_max_ps(_mm512_setzero_ps(), self.0) })
+        }
+        #[inline(always)]
+        unsafe fn greater(self, other: Self) -> Self {
+            // Of equals and with a NaN `max` gives its second operand, which leaves a NaN of the first to be put back.
+            // SAFETY: AVX-512F is there.
+            unsafe {
+                let none = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+                Avx512(_mm512_mask_max_ps(other.0, !none, other.0, self.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn over(self, other: Self) -> Self {
+            // SAFETY: AVX-512F is there.
+            Avx512(unsafe { _mm512_div_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn evens(self, other: Self) -> Self {
+            // SAFETY: AVX-512F is there.
+            unsafe {
+                let places = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                Avx512(_mm512_permutex2var_ps(self.0, places, other.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn odds(self, other: Self) -> Self {
+            // SAFETY: AVX-512F is there.
+            unsafe {
+                let places = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+                Avx512(_mm512_permutex2var_ps(self.0, places, other.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn zip(self, other: Self) -> (Self, Self) {
+            // SAFETY: AVX-512F is there.
+            unsafe {
+                let first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let second = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+                (
+                    Avx512(_mm512_permutex2var_ps(self.0, first, other.0)),
+                    Avx512(_mm512_permutex2var_ps(self.0, second, other.0)),
+                )
+            }
+        }
+        #[inline(always)]
+        unsafe fn minus(self, other: Self) -> Self {
+            // SAFETY: AVX-512F is there.
+            Avx512(unsafe { _mm512_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn times(self, other: Self) -> Self {
+            // SAFETY: AVX-512F is there.
+            Avx512(unsafe { _mm512_mul_ps(self.0, other.0) })
         }
         #[inline(always)]
         unsafe fn sum(self) -> f32 {
@@ -252,6 +421,41 @@ pub(super) mod arm {
             // `fmax` gives NaN where an operand is NaN.
             // SAFETY: NEON is part of the target.
             Neon(unsafe { vmaxq_f32(self.0, vdupq_n_f32(0.0)) })
+        }
+        #[inline(always)]
+        unsafe fn greater(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the target.
+            Neon(unsafe { vmaxq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn over(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the target.
+            Neon(unsafe { vdivq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn evens(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the target.
+            Neon(unsafe { vuzp1q_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn odds(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the target.
+            Neon(unsafe { vuzp2q_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn zip(self, other: Self) -> (Self, Self) {
+            // SAFETY: NEON is part of the target.
+            unsafe { (Neon(vzip1q_f32(self.0, other.0)), Neon(vzip2q_f32(self.0, other.0))) }
+        }
+        #[inline(always)]
+        unsafe fn minus(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the target.
+            Neon(unsafe { vsubq_f32(self.0, other.0) })
+        }
+        #[inline(always)]
+        unsafe fn times(self, other: Self) -> Self {
+            // SAFETY: NEON is part of the target.
+            Neon(unsafe { vmulq_f32(self.0, other.0) })
         }
         #[inline(always)]
         unsafe fn sum(self) -> f32 {

@@ -15,6 +15,7 @@ pub(crate) mod round;
 pub(crate) mod rows;
 pub(crate) mod spatial;
 pub(crate) mod sum;
+pub(crate) mod winograd;
 
 /// Whether elements of a type are floats.
 pub(crate) fn is_float(t: serinette_core::DType) -> bool {
