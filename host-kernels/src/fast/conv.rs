@@ -122,17 +122,21 @@ fn unfold(w: &Window, line: &[f32], first: usize, tap: usize, out: &mut [f32]) {
     let stride = w.stride(1);
     // Modulo 2^usize, so that positions in the padding are at least the width of the line.
     let source = w.source(1, first, tap);
-    if stride != 1 {
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = line.get(source.wrapping_add(i * stride)).copied().unwrap_or(0.0);
-        }
-        return;
-    }
-    let before = if source < line.len() { 0 } else { source.wrapping_neg().min(out.len()) };
+    let before = if source < line.len() { 0 } else { source.wrapping_neg().div_ceil(stride).min(out.len()) };
     let (zeros, out) = out.split_at_mut(before);
     zeros.fill(0.0);
-    let inside = line.get(source.wrapping_add(before)..).unwrap_or(&[]);
-    let (there, behind) = out.split_at_mut(inside.len().min(out.len()));
-    there.copy_from_slice(&inside[..there.len()]);
+    let inside = line.get(source.wrapping_add(before * stride)..).unwrap_or(&[]);
+    let (there, behind) = out.split_at_mut(inside.len().div_ceil(stride).min(out.len()));
     behind.fill(0.0);
+    match stride {
+        1 => there.copy_from_slice(&inside[..there.len()]),
+        2 => {
+            // The last one may be the first of half a pair.
+            let (pairs, rest) = inside.as_chunks::<2>();
+            let (paired, last) = there.split_at_mut(there.len().min(pairs.len()));
+            paired.iter_mut().zip(pairs).for_each(|(out, [x, _])| *out = *x);
+            last.iter_mut().zip(rest).for_each(|(out, x)| *out = *x);
+        }
+        _ => there.iter_mut().zip(inside.iter().step_by(stride)).for_each(|(out, x)| *out = *x),
+    }
 }

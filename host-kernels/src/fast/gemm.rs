@@ -7,8 +7,11 @@ use super::tile::{Dots, FEW, Finish, Kernels, Tile, kernels};
 use super::workspace;
 use core::ops::Range;
 
-/// Rows of `b` in a block: a panel of them stays in the first cache.
+/// Rows of `b` in a block: a panel of them stays in the first cache. Twice as many where there are few panels.
 const BLOCK_K: usize = 256;
+const FEW_PANELS: usize = 4;
+/// Floats of `a` that stay in the second cache beside a block of `b`.
+const STAYS: usize = 128 * 1024;
 /// Widest tile and most rows of any instruction set.
 const MAX_WIDTH: usize = 32;
 const MAX_ROWS: usize = 12;
@@ -44,6 +47,34 @@ pub(super) struct Product<'a, B: Right> {
     /// One for each column of the result, or empty.
     pub per_column: &'a [f32],
     pub relu: bool,
+}
+
+/// A block of a product.
+struct Block<'a> {
+    kernels: &'a Kernels,
+    /// `b`, where it is read in its place.
+    direct: Option<&'a [f32]>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    ks: Range<usize>,
+}
+
+impl Block<'_> {
+    /// The columns of the panel that begins at `first`.
+    fn panel(&self, first: usize) -> Range<usize> {
+        first..self.columns.end.min(first + self.kernels.width)
+    }
+
+    /// How wide a panel of so many columns is packed.
+    fn width(&self, count: usize) -> usize {
+        if count <= self.kernels.width / 2 { self.kernels.width / 2 } else { self.kernels.width }
+    }
+
+    /// `b`, where the panel that begins at `first` is read in its place: whole panels only.
+    fn direct(&self, first: usize) -> Option<&[f32]> {
+        let count = self.panel(first).len();
+        self.direct.filter(|_| count == self.width(count))
+    }
 }
 
 impl<B: Right> Product<'_, B> {
@@ -97,113 +128,123 @@ impl<B: Right> Product<'_, B> {
         y: Shared,
     ) {
         let width = kernels.width;
+        let deepest = if columns.len() <= FEW_PANELS * width { 2 * BLOCK_K } else { BLOCK_K };
         workspace::with(|packed| {
             // As many panels as the workspace holds.
-            let block_n = packed.len().min(workspace::FLOATS) / (BLOCK_K * width) * width;
+            let block_n = packed.len().min(workspace::FLOATS) / (deepest * width) * width;
             let mut first = columns.start;
             while first < columns.end {
-                let block = first..columns.end.min(first + block_n);
+                let columns = first..columns.end.min(first + block_n);
                 let mut start = 0;
                 loop {
-                    let ks = start..self.k.min(start + BLOCK_K);
-                    self.block(kernels, direct, rows.clone(), block.clone(), ks.clone(), packed, y);
-                    start = ks.end;
+                    let ks = start..self.k.min(start + deepest);
+                    let block = Block { kernels, direct, rows: rows.clone(), columns: columns.clone(), ks };
+                    self.block(&block, packed, y);
+                    start += deepest;
                     if start >= self.k {
                         break;
                     }
                 }
-                first = block.end;
+                first = columns.end;
             }
         });
     }
 
     /// One block of columns and of the sum.
-    #[allow(clippy::too_many_arguments)] // three ranges, where from, where to
-    fn block(
-        &self,
-        kernels: &Kernels,
-        direct: Option<&[f32]>,
-        rows: Range<usize>,
-        columns: Range<usize>,
-        ks: Range<usize>,
-        packed: &mut [f32],
-        y: Shared,
-    ) {
-        let depth = ks.len();
-        let last = ks.end == self.k;
+    fn block(&self, block: &Block<'_>, packed: &mut [f32], y: Shared) {
         // Tiles of equal height, rather than a low one at the end.
-        let height = rows.len().div_ceil(rows.len().div_ceil(kernels.rows).max(1)).max(1);
-        for (panel, first) in columns.clone().step_by(kernels.width).enumerate() {
-            let count = kernels.width.min(columns.end - first);
-            let (width, compute) = match count <= kernels.width / 2 {
-                true => (kernels.width / 2, kernels.narrow),
-                false => (kernels.width, kernels.tile),
-            };
-            let (b, b_stride) = match direct.filter(|_| count == width) {
-                // In bounds: row `ks.start` of a `[k, n]` matrix, and a whole tile of columns from `first` on.
-                Some(b) => (b.as_ptr().wrapping_add(ks.start * self.n + first), self.n),
-                None => {
-                    let Some(out) = packed
-                        .get_mut(panel * BLOCK_K * kernels.width..)
-                        .and_then(|p| p.get_mut(..depth * width))
-                    else {
-                        return;
-                    };
-                    self.b.pack(ks.clone(), first..first + count, width, out);
-                    (out.as_ptr(), width)
-                }
-            };
-            let mut bias = [0.0; MAX_WIDTH];
-            if let Some(values) = self.per_column.get(first..first + count) {
-                bias[..count].copy_from_slice(values);
+        let count = block.rows.len();
+        let height = count.div_ceil(count.div_ceil(block.kernels.rows).max(1)).max(1);
+        let tiles = || block.rows.clone().step_by(height).map(|row| row..block.rows.end.min(row + height));
+        let panels = || block.columns.clone().step_by(block.kernels.width);
+        let size = block.ks.len() * block.kernels.width;
+        // What stays in the nearest cache: a panel, while rows that are soon used again pass by; or a tile of rows, so that
+        // a large matrix is read once.
+        if size == 0 || count * block.ks.len() <= STAYS {
+            for (first, place) in panels().zip(packed.chunks_exact_mut(size.max(1))) {
+                self.pack(block, first, place);
+                tiles().for_each(|rows| self.tile(block, rows, first, place, y));
             }
-            for row in rows.clone().step_by(height) {
-                let tall = height.min(rows.end - row);
-                let finish = Finish {
-                    per_row: self
-                        .per_row
-                        .get(row..)
-                        .filter(|_| !self.per_row.is_empty())
-                        .map_or(core::ptr::null(), <[f32]>::as_ptr),
-                    per_column: if self.per_column.is_empty() { core::ptr::null() } else { bias.as_ptr() },
-                    relu: self.relu,
-                };
-                let place = y.at(row * self.n + first);
-                let mut tile = Tile {
-                    k: depth,
-                    a: self.a.as_ptr().wrapping_add(row * self.k + ks.start),
-                    a_stride: self.k,
-                    b,
-                    b_stride,
-                    y: place,
-                    y_stride: self.n,
-                    add: ks.start > 0,
-                    finish: last.then_some(finish),
-                };
-                if count == width {
-                    // SAFETY: `tall` rows of `a` from `row` on have `depth` floats from `ks.start` on, by the lengths that
-                    // `run` has checked; `b` has `depth` rows of `width` floats, in `packed` or in the matrix; `y` has the
-                    // tile, and no other task has it; the vectors of the finish have their lengths.
-                    unsafe { compute(tall, &tile) };
-                    continue;
-                }
-                // The last tile is narrower: it is computed aside.
-                let mut aside = [0.0f32; MAX_ROWS * MAX_WIDTH];
-                (tile.y, tile.y_stride) = (aside.as_mut_ptr(), width);
-                for r in 0..tall {
-                    for c in 0..if tile.add { count } else { 0 } {
-                        // SAFETY: a place of this task's part of `y`.
-                        aside[r * width + c] = unsafe { *place.wrapping_add(r * self.n + c) };
-                    }
-                }
-                // SAFETY: as above, with `y` aside: `rows × width` floats fit by the constants.
-                unsafe { compute(tall, &tile) };
-                for r in 0..tall {
-                    for c in 0..count {
-                        // SAFETY: a place of this task's part of `y`.
-                        unsafe { *place.wrapping_add(r * self.n + c) = aside[r * width + c] };
-                    }
-                }
+            return;
+        }
+        for (first, place) in panels().zip(packed.chunks_exact_mut(size)) {
+            self.pack(block, first, place);
+        }
+        for rows in tiles() {
+            for (first, place) in panels().zip(packed.chunks_exact(size)) {
+                self.tile(block, rows.clone(), first, place, y);
+            }
+        }
+    }
+
+    /// Packs the panel of a block that begins at `first`, unless it is read in its place.
+    fn pack(&self, block: &Block<'_>, first: usize, packed: &mut [f32]) {
+        if block.direct(first).is_none() {
+            let columns = block.panel(first);
+            let width = block.width(columns.len());
+            if let Some(out) = packed.get_mut(..block.ks.len() * width) {
+                self.b.pack(block.ks.clone(), columns, width, out);
+            }
+        }
+    }
+
+    /// One tile: some rows, and the columns from `first` on of a block, which are packed unless they are read directly.
+    fn tile(&self, block: &Block<'_>, rows: Range<usize>, first: usize, packed: &[f32], y: Shared) {
+        let columns = block.panel(first);
+        let (count, depth) = (columns.len(), block.ks.len());
+        let width = block.width(count);
+        let (b, b_stride) = match block.direct(first) {
+            // In bounds: row `ks.start` of a `[k, n]` matrix, and a whole tile of columns from `first` on.
+            Some(b) => (b.as_ptr().wrapping_add(block.ks.start * self.n + first), self.n),
+            None if packed.len() < depth * width => return,
+            None => (packed.as_ptr(), width),
+        };
+        let mut bias = [0.0; MAX_WIDTH];
+        if let Some(values) = self.per_column.get(columns) {
+            bias[..count].copy_from_slice(values);
+        }
+        let (row, tall) = (rows.start, rows.len());
+        let of_rows = self.per_row.get(row..).filter(|_| !self.per_row.is_empty());
+        let finish = Finish {
+            per_row: of_rows.map_or(core::ptr::null(), <[f32]>::as_ptr),
+            per_column: if self.per_column.is_empty() { core::ptr::null() } else { bias.as_ptr() },
+            relu: self.relu,
+        };
+        let place = y.at(row * self.n + first);
+        let mut tile = Tile {
+            k: depth,
+            a: self.a.as_ptr().wrapping_add(row * self.k + block.ks.start),
+            a_stride: self.k,
+            b,
+            b_stride,
+            y: place,
+            y_stride: self.n,
+            add: block.ks.start > 0,
+            finish: (block.ks.end == self.k).then_some(finish),
+        };
+        let compute = if width == block.kernels.width { block.kernels.tile } else { block.kernels.narrow };
+        if count == width {
+            // SAFETY: `tall` rows of `a` from `row` on have `depth` floats from `ks.start` on, by the lengths that `run` has
+            // checked; `b` has `depth` rows of `width` floats, in `packed` or in the matrix; `y` has the tile, and no
+            // other task has it; the vectors of the finish have their lengths.
+            unsafe { compute(tall, &tile) };
+            return;
+        }
+        // The last tile is narrower: it is computed aside.
+        let mut aside = [0.0f32; MAX_ROWS * MAX_WIDTH];
+        (tile.y, tile.y_stride) = (aside.as_mut_ptr(), width);
+        for r in 0..tall {
+            for c in 0..if tile.add { count } else { 0 } {
+                // SAFETY: a place of this task's part of `y`.
+                aside[r * width + c] = unsafe { *place.wrapping_add(r * self.n + c) };
+            }
+        }
+        // SAFETY: as above, with `y` aside: `rows × width` floats fit by the constants.
+        unsafe { compute(tall, &tile) };
+        for r in 0..tall {
+            for c in 0..count {
+                // SAFETY: a place of this task's part of `y`.
+                unsafe { *place.wrapping_add(r * self.n + c) = aside[r * width + c] };
             }
         }
     }
