@@ -3,6 +3,7 @@
 //! The models are those that `tools/fetch.py` of the project fetches; [`models::find`] finds them.
 
 pub mod audio;
+pub mod denoise;
 pub mod magika;
 pub mod models;
 pub mod place;
