@@ -7,4 +7,5 @@ pub mod denoise;
 pub mod magika;
 pub mod models;
 pub mod place;
+pub mod sentences;
 pub mod vad;
