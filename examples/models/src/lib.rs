@@ -6,6 +6,7 @@ pub mod audio;
 pub mod denoise;
 pub mod magika;
 pub mod models;
+pub mod ocr;
 pub mod place;
 pub mod sentences;
 pub mod vad;
