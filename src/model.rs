@@ -238,7 +238,8 @@ impl Model {
     /// A text that the blob carries under this key: a licence, or what the source model brought along, such as labels.
     pub fn metadata(&self, key: &str) -> Option<&str> {
         let program = self.program();
-        let (_, found) = program.metadata.iter().find(|(_, m)| program.text(m.key).is_ok_and(|k| k == key))?;
+        let (_, found) =
+            program.metadata.iter().find(|(_, m)| program.text(m.key).is_ok_and(|k| k == key))?;
         program.text(found.value).ok()
     }
 
