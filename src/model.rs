@@ -235,6 +235,14 @@ impl Model {
         Requirements::of(self, device, sizes)
     }
 
+    /// A text that the blob carries under this key: a licence, or what the source model brought along, such as labels.
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        let program = self.program();
+        let (_, found) =
+            program.metadata.iter().find(|(_, m)| program.text(m.key).is_ok_and(|k| k == key))?;
+        program.text(found.value).ok()
+    }
+
     /// The name of a step in the source model, if the blob kept it.
     pub fn step_name(&self, step: u32) -> Option<String> {
         let program = self.program();

@@ -266,3 +266,16 @@ fn a_blob_that_is_read_is_written_the_same() {
         assert_eq!(Blob::read(&bytes).unwrap().to_bytes(), bytes);
     }
 }
+
+#[test]
+fn metadata_is_found_by_its_key() {
+    let mut b = GraphBuilder::new();
+    b.metadata("labels", "cat\ndog");
+    b.entry("main").unwrap();
+    let x = b.input("x", DType::F32, &[2.into()]).unwrap();
+    let y = b.relu("y", x).unwrap();
+    b.output("y", y).unwrap();
+    let model = Model::from_bytes(compile(b.finish().unwrap(), &Default::default()).unwrap().bytes).unwrap();
+    assert_eq!(model.metadata("labels"), Some("cat\ndog"));
+    assert_eq!(model.metadata("label"), None);
+}

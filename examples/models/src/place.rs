@@ -1,7 +1,7 @@
 //! Where models run: the flags that all programs have, and sessions.
 
 use anyhow::{Context, Result};
-use serinette::compile::CompileOptions;
+use serinette::compile::{CompileOptions, compile_files};
 use serinette::{Device, Model, Outputs, Session, SessionOptions};
 use std::path::Path;
 
@@ -40,13 +40,22 @@ impl Place {
         Place { device: Device::Host, options: SessionOptions::default() }
     }
 
-    /// Compiles an ONNX file in memory and opens a session.
+    /// Compiles an ONNX file to the entry `main` of a blob in memory and opens a session.
     ///
     /// # Errors
     /// Whatever the compiler or the device refuses, with the file's name.
     pub fn compile(&self, file: &Path, options: &CompileOptions) -> Result<Session> {
-        let model = Model::from_onnx(file, options).with_context(|| file.display().to_string())?;
-        self.session(&model).with_context(|| file.display().to_string())
+        self.compile_entries(&[("main", file)], options)
+    }
+
+    /// Compiles ONNX files to one blob in memory, each to the entry of its name, and opens a session.
+    ///
+    /// # Errors
+    /// Whatever the compiler or the device refuses, with the files' names.
+    pub fn compile_entries(&self, files: &[(&str, &Path)], options: &CompileOptions) -> Result<Session> {
+        let within = || files.iter().map(|(_, f)| f.display().to_string()).collect::<Vec<_>>().join(", ");
+        let compiled = compile_files(files, options).with_context(within)?;
+        self.session(&Model::from_bytes(compiled.bytes).with_context(within)?).with_context(within)
     }
 
     /// Opens a session of a model.
