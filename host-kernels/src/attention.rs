@@ -43,7 +43,7 @@ pub fn f64(step: &StepView<'_>, ops: Operands<'_>) -> Result<(), KernelError> {
 }
 
 /// The mask of one row, with a step of 0 where one element stands for all keys.
-enum Mask<'a> {
+pub(crate) enum Mask<'a> {
     None,
     Added(&'a [f32], usize),
     Admitted(&'a [u8], usize),
@@ -52,7 +52,7 @@ enum Mask<'a> {
 impl Mask<'_> {
     /// What is added to the score of key `j`; `None` where it is not admitted.
     #[inline(always)]
-    fn at(&self, j: usize) -> Option<f32> {
+    pub(crate) fn at(&self, j: usize) -> Option<f32> {
         match self {
             Mask::None => Some(0.0),
             Mask::Added(m, step) => m.get(j * step).copied().filter(|m| *m != f32::NEG_INFINITY),
@@ -62,15 +62,19 @@ impl Mask<'_> {
 }
 
 /// The whole mask, and how far apart its elements are along each axis (0 where it repeats).
-struct Masks<'a> {
+pub(crate) struct Masks<'a> {
     bytes: &'a [u8],
     floats: &'a [f32],
     strides: [usize; 4],
-    there: bool,
+    pub(crate) there: bool,
 }
 
 impl<'a> Masks<'a> {
-    fn new(step: &StepView<'_>, ops: &Operands<'a>, sizes: [usize; 4]) -> Result<Masks<'a>, KernelError> {
+    pub(crate) fn new(
+        step: &StepView<'_>,
+        ops: &Operands<'a>,
+        sizes: [usize; 4],
+    ) -> Result<Masks<'a>, KernelError> {
         let Some(bytes) = ops.optional::<u8>(3)? else {
             return Ok(Masks { bytes: &[], floats: &[], strides: [0; 4], there: false });
         };
@@ -94,7 +98,7 @@ impl<'a> Masks<'a> {
         Ok(Masks { bytes, floats, strides, there: true })
     }
 
-    fn row(&self, [b, h, s]: [usize; 3]) -> Mask<'a> {
+    pub(crate) fn row(&self, [b, h, s]: [usize; 3]) -> Mask<'a> {
         let [of_b, of_h, of_s, of_j] = self.strides;
         let along_s = s.wrapping_mul(of_s);
         let at = b.wrapping_mul(of_b).wrapping_add(h.wrapping_mul(of_h)).wrapping_add(along_s);
@@ -107,7 +111,7 @@ impl<'a> Masks<'a> {
 }
 
 /// The keys within the window of the query in row `s`, of `keys` valid ones.
-fn window(a: &Attention, s: usize, rows: usize, keys: usize) -> Range<usize> {
+pub(crate) fn window(a: &Attention, s: usize, rows: usize, keys: usize) -> Range<usize> {
     // Sizes of tensors in memory and 32-bit numbers: nothing overflows.
     let offset = if a.align_end == 1 { keys as i64 - rows as i64 } else { i64::from(a.offset) };
     let p = s as i64 + offset;
@@ -117,28 +121,59 @@ fn window(a: &Attention, s: usize, rows: usize, keys: usize) -> Range<usize> {
     first..end.max(first)
 }
 
+/// The sizes of an attention.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    pub(crate) batch: usize,
+    pub(crate) heads: usize,
+    /// Queries.
+    pub(crate) rows: usize,
+    /// Elements of a query and of a key.
+    pub(crate) width: usize,
+    /// Heads of keys and values, a divisor of the others.
+    pub(crate) kept: usize,
+    /// Keys.
+    pub(crate) length: usize,
+    /// Elements of a value.
+    pub(crate) value: usize,
+}
+
+impl Sizes {
+    pub(crate) fn new(step: &StepView<'_>) -> Result<Sizes, KernelError> {
+        let (q, k, v, y) = (step.input(0)?, step.input(1)?, step.input(2)?, step.output(0)?);
+        for shape in [q, k, v, y] {
+            expect("rank", 4, shape.rank())?;
+        }
+        let [batch, heads, rows, width] = [0, 1, 2, 3].map(|i| q.dim(i));
+        let (kept, length, value) = (k.dim(1), k.dim(2), v.dim(3));
+        expect("heads beyond whole groups", 0, heads.checked_rem(kept).unwrap_or(1))?;
+        Ok(Sizes { batch, heads, rows, width, kept, length, value })
+    }
+
+    /// Compares the lengths of q, k, v and y with the sizes.
+    pub(crate) fn check(&self, [q, k, v, y]: [usize; 4]) -> Result<(), KernelError> {
+        let (queries, keys) = ([self.batch, self.heads, self.rows], [self.batch, self.kept, self.length]);
+        for (what, [a, b, c], width, got) in [
+            ("elements of q", queries, self.width, q),
+            ("elements of k", keys, self.width, k),
+            ("elements of v", keys, self.value, v),
+            ("elements of y", queries, self.value, y),
+        ] {
+            expect(what, product(&[a, b, c, width]), got)?;
+        }
+        Ok(())
+    }
+}
+
 fn attention<E: Stored>(step: &StepView<'_>, mut ops: Operands<'_>) -> Result<(), KernelError>
 where
     E::Wide: Stored<Wide = E::Wide>,
 {
     let attrs: Attention = step.attributes()?;
-    let (q_shape, k_shape, v_shape, y_shape) =
-        (step.input(0)?, step.input(1)?, step.input(2)?, step.output(0)?);
-    for shape in [q_shape, k_shape, v_shape, y_shape] {
-        expect("rank", 4, shape.rank())?;
-    }
-    let [batch, heads, rows, width] = [0, 1, 2, 3].map(|i| q_shape.dim(i));
-    let (kept, length, value) = (k_shape.dim(1), k_shape.dim(2), v_shape.dim(3));
+    let sizes = Sizes::new(step)?;
+    let Sizes { batch, heads, rows, width, kept, length, value } = sizes;
     let (q, k, v, y) = (ops.input::<E>(0)?, ops.input::<E>(1)?, ops.input::<E>(2)?, ops.output::<E>(0)?);
-    for (what, want, got) in [
-        ("elements of q", product(&[batch, heads, rows, width]), q.len()),
-        ("elements of k", product(&[batch, kept, length, width]), k.len()),
-        ("elements of v", product(&[batch, kept, length, value]), v.len()),
-        ("elements of y", product(&[batch, heads, rows, value]), y.len()),
-        ("heads beyond whole groups", 0, heads.checked_rem(kept).unwrap_or(1)),
-    ] {
-        expect(what, want, got)?;
-    }
+    sizes.check([q.len(), k.len(), v.len(), y.len()])?;
     let lengths = ops.optional::<i32>(4)?;
     if let Some(lengths) = lengths {
         expect("lengths", batch, lengths.len())?;

@@ -32,7 +32,11 @@ generic! { /// `BatchNorm`.
 norm::batch_norm = op::BATCH_NORM, floats, batch, same }
 
 /// An optional operand of `n` elements.
-fn parameter<'m, T: Stored>(ops: &Operands<'m>, i: usize, n: usize) -> Result<Option<&'m [T]>, KernelError> {
+pub(crate) fn parameter<'m, T: Stored>(
+    ops: &Operands<'m>,
+    i: usize,
+    n: usize,
+) -> Result<Option<&'m [T]>, KernelError> {
     let p = ops.optional::<T>(i)?;
     p.map_or(Ok(()), |p| expect("elements of a parameter", n, p.len()))?;
     Ok(p)
@@ -69,7 +73,7 @@ fn affine<T: Stored>(y: &mut [T], scale: Option<&[T]>, bias: Option<&[T]>, f: im
 }
 
 /// The rows of a norm over the axes from `axis` on.
-fn inner_rows(step: &StepView<'_>, axis: usize) -> Result<Rows, KernelError> {
+pub(crate) fn inner_rows(step: &StepView<'_>, axis: usize) -> Result<Rows, KernelError> {
     let shape = step.output(0)?;
     match shape.dims().get(axis..) {
         Some(dims @ [_, ..]) => Rows::of(step, product(dims)),

@@ -59,3 +59,36 @@ pub fn available() -> Vec<Isa> {
     found.push(Isa::Portable);
     found
 }
+
+/// Plain Rust that is compiled once for each instruction set.
+pub(super) trait Job {
+    /// Does it. To be `#[inline(always)]`. `FMA` says whether there are fused multiply-adds; without, `mul_add` would be a
+    /// call.
+    fn run<const FMA: bool>(self);
+}
+
+/// Does a job with the instruction set in use.
+pub(super) fn run(job: impl Job) {
+    match isa() {
+        // SAFETY: `isa` gives what the processor has.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => unsafe { run_avx512(job) },
+        // SAFETY: `isa` gives what the processor has.
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => unsafe { run_avx2(job) },
+        Isa::Neon => job.run::<true>(),
+        _ => job.run::<false>(),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2,fma")]
+fn run_avx512(job: impl Job) {
+    job.run::<true>();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn run_avx2(job: impl Job) {
+    job.run::<true>();
+}

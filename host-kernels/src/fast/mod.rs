@@ -8,6 +8,7 @@
 //! Packed operands lie in a workspace of 384 KiB a thread, made at the first use; convolutions may make it larger.
 #![allow(unsafe_code)] // registers, and parts of one result written by several threads; each block says why it is sound
 
+mod attention;
 mod binary;
 mod conv;
 mod conv_transpose;
@@ -16,9 +17,12 @@ mod elementary;
 mod gemm;
 mod isa;
 mod matmul;
+mod norm;
 mod parallel;
 mod pool;
 mod recurrent;
+mod rows;
+mod softmax;
 mod tile;
 mod unary;
 mod vector;
@@ -40,6 +44,9 @@ static FAMILIES: &[&[Registered]] = &[
     binary::KERNELS,
     pool::KERNELS,
     recurrent::KERNELS,
+    softmax::KERNELS,
+    norm::KERNELS,
+    attention::KERNELS,
 ];
 
 /// The fast kernel for a signature.
@@ -52,17 +59,24 @@ pub const WORKSPACE_BYTES: usize = workspace::FLOATS * 4;
 
 /// Whether the fast kernel of a signature may take more workspace than [`WORKSPACE_BYTES`], by [`workspace_bytes`].
 pub fn wants_more_workspace(signature: &Signature) -> bool {
-    [conv::KERNELS, conv_transpose::KERNELS].iter().any(|family| family.iter().any(|r| r.accepts(signature)))
+    [conv::KERNELS, conv_transpose::KERNELS, attention::KERNELS]
+        .iter()
+        .any(|family| accepted(family, signature))
 }
 
-/// Bytes of workspace that a thread takes for a convolution or a transposed convolution of these shapes, at most.
+fn accepted(family: &[Registered], signature: &Signature) -> bool {
+    family.iter().any(|r| r.accepts(signature))
+}
+
+/// Bytes of workspace that a thread takes for such an op with these shapes of its first two inputs and its output, at most.
 pub fn workspace_bytes(signature: &Signature, x: &Shape, w: &Shape, y: &Shape) -> usize {
-    let transposed = conv_transpose::KERNELS.iter().any(|r| r.accepts(signature));
-    WORKSPACE_BYTES.max(if transposed {
-        WORKSPACE_BYTES + conv_transpose::workspace_bytes(x, w)
+    if accepted(conv_transpose::KERNELS, signature) {
+        WORKSPACE_BYTES.saturating_add(conv_transpose::workspace_bytes(x, w))
+    } else if accepted(attention::KERNELS, signature) {
+        WORKSPACE_BYTES.saturating_add(attention::workspace_bytes(x, w))
     } else {
-        winograd::workspace_bytes(x, w, y)
-    })
+        WORKSPACE_BYTES.max(winograd::workspace_bytes(x, w, y))
+    }
 }
 
 /// The kernel table of a program: the fast kernel of each signature where there is one, else the reference kernel.

@@ -36,6 +36,11 @@ const CHUNK: usize = 1 << 14;
 
 /// Calls `f` for parts of `0..n`, one for each thread where that is worth it.
 pub(super) fn chunks(n: usize, f: impl Fn(core::ops::Range<usize>) + Sync) {
-    let parts = threads().min(n.div_ceil(CHUNK)).max(1);
+    chunks_of(n, 1, f);
+}
+
+/// The same for things of `each` elements.
+pub(super) fn chunks_of(n: usize, each: usize, f: impl Fn(core::ops::Range<usize>) + Sync) {
+    let parts = threads().min(n.saturating_mul(each).div_ceil(CHUNK)).min(n).max(1);
     for_each(parts, |part| f(n * part / parts..n * (part + 1) / parts));
 }
