@@ -4,7 +4,7 @@ mod values;
 
 pub use values::*;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Compile machine-learning models to schedule blobs; verify, inspect, run, compare and time them.
@@ -40,9 +40,12 @@ pub enum Command {
 pub struct Compile {
     /// The model: an ONNX file
     pub model: PathBuf,
-    /// The blob to write
-    #[arg(short, long, value_name = "OUT")]
-    pub output: PathBuf,
+    /// The blob to write; may be left out with --explain
+    #[arg(short, long, value_name = "OUT", required_unless_present = "explain")]
+    pub output: Option<PathBuf>,
+    /// Show what each pass of the compiler did: a row for each, with 'full' every node, or all of it as JSON
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "rows")]
+    pub explain: Option<Explain>,
     /// Another model, which becomes an entry of this name beside 'main'; what has equal names is shared
     #[arg(long, value_name = "NAME=FILE.onnx")]
     pub entry: Vec<EntryOf>,
@@ -51,6 +54,17 @@ pub struct Compile {
     pub self_test: Vec<TestOf>,
     #[command(flatten)]
     pub compile: CompileArgs,
+}
+
+/// How passes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Explain {
+    /// A row for each pass.
+    Rows,
+    /// Every node besides.
+    Full,
+    /// All of it for programs.
+    Json,
 }
 
 /// How to compile.

@@ -60,7 +60,18 @@ pub fn compile(
     entries: &[EntryOf],
     args: &CompileArgs,
 ) -> Result<(Vec<u8>, Vec<String>), Failure> {
-    use serinette::compile::{CompileOptions, compile_files};
+    compile_observed(file, entries, args, &mut |_| {})
+}
+
+/// As [`compile`], and shows the graph before the first pass and after each.
+#[cfg(feature = "compiler")]
+pub fn compile_observed(
+    file: &Path,
+    entries: &[EntryOf],
+    args: &CompileArgs,
+    observer: serinette::compile::Observer<'_>,
+) -> Result<(Vec<u8>, Vec<String>), Failure> {
+    use serinette::compile::{CompileOptions, compile_files_observed};
     let options =
         CompileOptions { import: import(args)?, packing: packing(&args.pack)?, ..Default::default() };
     let options = match args.profile.as_slice() {
@@ -69,7 +80,7 @@ pub fn compile(
     };
     let mut files = vec![("main", file)];
     files.extend(entries.iter().map(|e| (e.name.as_str(), e.file.as_path())));
-    match compile_files(&files, &options) {
+    match compile_files_observed(&files, &options, observer) {
         Ok(c) => Ok((c.bytes, c.report.notes)),
         Err(e @ serinette::Error::Io { .. }) => Err(e.into()),
         Err(e) => Err(Failure::file(file, e)),

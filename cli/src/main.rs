@@ -5,6 +5,8 @@ mod commands;
 mod compile;
 mod device;
 mod entry;
+#[cfg_attr(not(feature = "compiler"), path = "explain/nothing.rs")]
+mod explain;
 mod facts;
 mod failure;
 mod files;
