@@ -33,6 +33,8 @@ pub enum Command {
     Devices(Devices),
     /// Run a model step by step on two devices and name the first step whose results differ
     Compare(Compare),
+    /// Show in what two models differ: sizes, inputs and outputs, steps, weights, memory
+    Diff(Diff),
 }
 
 /// `compile`.
@@ -228,6 +230,23 @@ pub struct Compare {
     pub absolute: f32,
     #[command(flatten)]
     pub inputs: InputArgs,
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+/// `diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// A blob, or an ONNX file, which is compiled in memory
+    pub first: PathBuf,
+    /// Another
+    pub second: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show all that differs rather than the first of each kind
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     #[command(flatten)]
     pub compile: CompileArgs,
 }

@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod compile;
 mod device;
+mod diff;
 mod entry;
 #[cfg_attr(not(feature = "compiler"), path = "explain/nothing.rs")]
 mod explain;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Bench(a) => commands::bench::run(a),
         Command::Devices(a) => commands::devices::run(a),
         Command::Compare(a) => commands::compare::run(a),
+        Command::Diff(a) => commands::diff::run(a),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
