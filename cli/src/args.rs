@@ -142,6 +142,9 @@ pub struct Run {
     /// Where to write outputs: NAME=FILE.npy one output, FILE.npz all of them
     #[arg(long, short, value_name = "[NAME=]FILE")]
     pub output: Vec<OutputTo>,
+    /// Also give what a tensor inside the model holds, by its name in the source model; or what a step gives, by step:NAME
+    #[arg(long, value_name = "[step:]NAME")]
+    pub tap: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,12 +1,13 @@
 //! What the passes of the compiler did, for people and for programs.
 
-use crate::args::Compile;
+use crate::args::{CompileArgs, EntryOf};
 use crate::facts::Facts;
 use crate::failure::Failure;
 use crate::{compile, units};
 use serde_json::{Value, json};
-use serinette::compile::explain::{Change, Explanation, Fate, Measure, NodeLabel};
+use serinette::compile::explain::{Change, Explanation, Fate, Gone, Measure, NodeLabel};
 use std::io::Write;
+use std::path::Path;
 
 /// Ops whose number changed that a row names.
 const OPS: usize = 8;
@@ -16,13 +17,32 @@ const OPS: usize = 8;
 pub struct Passes(Explanation);
 
 impl Passes {
-    /// Compiles; takes down what the passes do if that was asked for.
-    pub fn compile(&mut self, args: &Compile) -> Result<(Vec<u8>, Vec<String>), Failure> {
-        if args.explain.is_none() {
-            return compile::compile(&args.model, &args.entry, &args.compile);
-        }
+    /// Compiles; takes down what the passes do.
+    pub fn compile(
+        &mut self,
+        file: &Path,
+        entries: &[EntryOf],
+        args: &CompileArgs,
+    ) -> Result<(Vec<u8>, Vec<String>), Failure> {
         let observer = &mut |stage: serinette::compile::Stage<'_>| self.0.observe(stage);
-        compile::compile_observed(&args.model, &args.entry, &args.compile, observer)
+        compile::compile_observed(file, entries, args, observer)
+    }
+
+    /// Why a tensor of the source model is not computed, if a pass took it out.
+    pub fn fate(&self, tensor: &str) -> Option<String> {
+        self.0.passes.iter().rev().find_map(|p| {
+            if let Some((_, m)) = p.lost.iter().find(|(r, _)| r == tensor) {
+                return Some(format!("after pass {}, {} gives something else", p.pass, label(m)));
+            }
+            let gone = p.gone.iter().find(|g| g.results.iter().any(|r| r == tensor))?;
+            let what = match &gone.fate {
+                Fate::Constant(bytes) => format!("it was computed: a constant of {}", units::bytes(*bytes)),
+                Fate::Into(m) => format!("it went into {}", label(m)),
+                Fate::Replaced(value) => format!("{value} is read instead"),
+                Fate::Dropped => "nothing reads it".into(),
+            };
+            Some(format!("after pass {}, {what}", p.pass))
+        })
     }
 
     /// A row for each pass that changed something; with `full` its nodes too.
@@ -101,7 +121,7 @@ fn what(p: &Change) -> String {
     differences.sort_by_key(|(op, d)| (std::cmp::Reverse(d.abs()), *op));
     let signed = |d: i64| if d < 0 { format!("−{}", d.unsigned_abs()) } else { format!("+{d}") };
     let differences: Vec<String> = differences.iter().map(|(op, d)| format!("{op} {}", signed(*d))).collect();
-    let of = |wanted: fn(&Fate) -> bool| p.gone.iter().filter(|(_, f)| wanted(f)).count();
+    let of = |wanted: fn(&Fate) -> bool| p.gone.iter().filter(|g| wanted(&g.fate)).count();
     let counts = [
         (of(|f| matches!(f, Fate::Constant(_))), "computed"),
         (of(|f| matches!(f, Fate::Into(_))), "went into others"),
@@ -126,14 +146,14 @@ fn label(n: &NodeLabel) -> String {
 
 /// The nodes that a pass changed, a line for each.
 fn nodes(out: &mut dyn Write, p: &Change) -> Result<(), Failure> {
-    for (n, fate) in &p.gone {
-        let fate = match fate {
+    for g in &p.gone {
+        let fate = match &g.fate {
             Fate::Constant(bytes) => format!("a constant, {}", units::bytes(*bytes)),
             Fate::Into(m) => label(m),
             Fate::Replaced(value) => format!("{value} instead"),
             Fate::Dropped => "dropped, nothing reads it".into(),
         };
-        writeln!(out, "     − {} → {fate}", label(n))?;
+        writeln!(out, "     − {} → {fate}", label(&g.node))?;
     }
     for (sign, list) in [("+", &p.new), ("~", &p.altered), ("»", &p.moved)] {
         for n in list {
@@ -156,9 +176,9 @@ fn pass(p: &Change) -> Value {
     let ops: serde_json::Map<String, Value> = ops
         .map(|(op, (before, after))| ((*op).into(), json!({ "before": before, "after": after })))
         .collect();
-    let gone = |(n, fate): &(NodeLabel, Fate)| {
-        let mut gone = node(n);
-        let (fate, key, value) = match fate {
+    let gone = |g: &Gone| {
+        let mut gone = node(&g.node);
+        let (fate, key, value) = match &g.fate {
             Fate::Constant(bytes) => ("constant", "bytes", json!(bytes)),
             Fate::Into(m) => ("into", "into", node(m)),
             Fate::Replaced(value) => ("replaced", "by", json!(value)),

@@ -20,6 +20,7 @@ mod profile;
 mod self_test;
 mod sizes;
 mod steps;
+mod tap;
 mod tensor;
 mod units;
 

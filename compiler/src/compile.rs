@@ -132,7 +132,8 @@ pub fn compile_observed(
     let usual = if small { Packing::Never } else { Packing::Always };
     passes::run(&mut graph, options.packing.as_ref().unwrap_or(&usual), observer)?;
     let scratch = options.scratch.unwrap_or(if small { ScratchClass::Small } else { ScratchClass::Fast });
-    let mut blob = lower(&graph, scratch)?;
+    // Names of values that are computed are for people: they take memory that the smallest devices lack.
+    let mut blob = lower(&graph, scratch, !small)?;
     let mut plans = Vec::new();
     for p in &options.profiles {
         plans.push(add_plan(&mut blob, p)?);

@@ -50,6 +50,17 @@ pub enum Fate {
     Dropped,
 }
 
+/// A node that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The node.
+    pub node: NodeLabel,
+    /// What its results were called.
+    pub results: Vec<String>,
+    /// What became of it.
+    pub fate: Fate,
+}
+
 /// What a pass changed.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -62,13 +73,15 @@ pub struct Change {
     /// How many nodes of each op there were before, and after.
     pub ops: BTreeMap<&'static str, (usize, usize)>,
     /// Nodes that are gone.
-    pub gone: Vec<(NodeLabel, Fate)>,
+    pub gone: Vec<Gone>,
     /// Nodes that are new.
     pub new: Vec<NodeLabel>,
     /// Nodes whose attributes or number of operands changed.
     pub altered: Vec<NodeLabel>,
     /// Nodes that are in another block or entry now.
     pub moved: Vec<NodeLabel>,
+    /// Results, by name, of nodes that stayed but give something else now: an activation went into them, say.
+    pub lost: Vec<(String, NodeLabel)>,
     /// Nodes of which nothing changed but which values they read.
     pub rewired: usize,
     /// Whether nodes that stayed are in another order.
@@ -125,6 +138,7 @@ fn change(pass: &'static str, before: &Snapshot, after: &Snapshot) -> Change {
         new: Vec::new(),
         altered: Vec::new(),
         moved: Vec::new(),
+        lost: Vec::new(),
         rewired: 0,
         reordered: false,
     };
@@ -142,8 +156,15 @@ fn change(pass: &'static str, before: &Snapshot, after: &Snapshot) -> Change {
     let fates = fates(before, after, &pairs);
     for ((old, pair), fate) in before.steps.iter().zip(&pairs).zip(fates) {
         let new = pair.and_then(|i| after.steps.get(i));
+        if let Some(new) = new {
+            let lost = old.outputs.iter().filter(|o| !new.outputs.contains(o));
+            c.lost.extend(lost.map(|o| (before.value(*o), after.label(new))));
+        }
         match (new, fate) {
-            (None, Some(fate)) => c.gone.push((before.label(old), fate)),
+            (None, Some(fate)) => {
+                let results = old.outputs.iter().map(|o| before.value(*o)).collect();
+                c.gone.push(Gone { node: before.label(old), results, fate });
+            }
             (Some(new), _) if old.place != new.place => c.moved.push(after.label(new)),
             (Some(new), _) if old.differs(new) => c.altered.push(after.label(new)),
             (Some(new), _) if old.inputs != new.inputs => c.rewired += 1,

@@ -19,7 +19,10 @@ pub fn run(args: &Compile) -> Result<(), Failure> {
         }
     }
     let mut passes = Passes::default();
-    let (bytes, notes) = passes.compile(args)?;
+    let (bytes, notes) = match args.explain {
+        Some(_) => passes.compile(&args.model, &args.entry, &args.compile)?,
+        None => compile::compile(&args.model, &args.entry, &args.compile)?,
+    };
     tell(&notes);
     // What is written has been opened once: verified, with a plan.
     let model = self_test::add(Model::from_bytes(bytes)?, &args.self_test)?;

@@ -1,11 +1,12 @@
 //! What stands for the passes in a program without the compiler: it has none.
 
-use crate::args::Compile;
+use crate::args::{CompileArgs, EntryOf};
 use crate::compile;
 use crate::facts::Facts;
 use crate::failure::Failure;
 use serde_json::Value;
 use std::io::Write;
+use std::path::Path;
 
 /// No passes.
 #[derive(Default)]
@@ -13,8 +14,18 @@ pub struct Passes;
 
 impl Passes {
     /// Refuses.
-    pub fn compile(&mut self, args: &Compile) -> Result<(Vec<u8>, Vec<String>), Failure> {
-        compile::compile(&args.model, &args.entry, &args.compile)
+    pub fn compile(
+        &mut self,
+        file: &Path,
+        entries: &[EntryOf],
+        args: &CompileArgs,
+    ) -> Result<(Vec<u8>, Vec<String>), Failure> {
+        compile::compile(file, entries, args)
+    }
+
+    /// Nothing.
+    pub fn fate(&self, _: &str) -> Option<String> {
+        None
     }
 
     /// Nothing.
