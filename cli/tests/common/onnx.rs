@@ -37,7 +37,7 @@ fn port(field: u64, p: &Port<'_>) -> Vec<u8> {
 /// An initialiser.
 pub struct Data<'a>(pub Port<'a>, pub Vec<u8>);
 
-/// A node: op, name, inputs, outputs, graphs by the names of attributes.
+/// A node: op, name, inputs, outputs, graphs by the names of attributes. A `Concat` is along axis 0.
 pub struct Node<'a>(
     pub &'a str,
     pub &'a str,
@@ -53,6 +53,9 @@ pub fn graph(nodes: &[Node<'_>], inputs: &[Port<'_>], outputs: &[Port<'_>], data
         let mut node: Vec<u8> = n.2.iter().flat_map(|i| bytes(1, i.as_bytes())).collect();
         node.extend(n.3.iter().flat_map(|o| bytes(2, o.as_bytes())));
         node.extend([bytes(3, n.1.as_bytes()), bytes(4, n.0.as_bytes())].concat());
+        if n.0 == "Concat" {
+            node.extend(bytes(5, &[bytes(1, b"axis"), number(3, 0), number(20, 2)].concat()));
+        }
         for (name, graph) in &n.4 {
             node.extend(bytes(5, &[bytes(1, name.as_bytes()), bytes(6, graph), number(20, 5)].concat()));
         }
