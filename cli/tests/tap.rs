@@ -146,6 +146,10 @@ fn files() {
         assert!(archive.windows(name.len()).any(|w| w == name));
     }
     say(&format!("{start} --output tall={tall}")).fails(1, &["'tall'"]);
+    // A tapped output is one array.
+    let said = say(&format!("{start} --device host --tap z --output z={tall} --output {all}"));
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(std::fs::read(&tall).unwrap().starts_with(b"\x93NUMPY"));
 }
 
 /// A loop of `n` trips that adds `x` to what it carries, and doubles the sum.

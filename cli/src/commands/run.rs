@@ -65,7 +65,9 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     if let Some(last) = runs.last() {
         // The host is last, so its outputs are those that are written when all devices run.
-        let all: Vec<&Output> = last.outputs.iter().chain(&last.taps).collect();
+        // An output that is tapped is written once.
+        let inside = last.taps.iter().filter(|t| ports.iter().all(|p| p.name != t.name));
+        let all: Vec<&Output> = last.outputs.iter().chain(inside).collect();
         output::write(&all, &args.output)?;
     }
     let differences = if all { differences(model, &callable, &inputs, &runs)? } else { Vec::new() };

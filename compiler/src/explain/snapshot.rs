@@ -3,7 +3,7 @@
 use super::Measure;
 use crate::graph::{Block, Graph, NodeKind, Source, Value};
 use crate::passes::order;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What stands in a row of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) struct Snapshot {
     /// In an order in which they can run.
     pub steps: Vec<Step>,
     pub measure: Measure,
-    /// Constants and weights that are read, with their bytes.
+    /// Constants and weights, read or not, with their bytes.
     pub constants: HashMap<Value, u64>,
     labels: Vec<String>,
     producers: HashMap<Value, usize>,
@@ -63,18 +63,20 @@ impl Snapshot {
             });
         }
         let mut constants = HashMap::new();
-        for v in steps.iter().flat_map(|s| &s.inputs).flatten() {
-            if let Source::Constant(d) | Source::Weight(d) = &graph.tensor(*v).source {
-                constants.insert(*v, d.len() as u64);
+        for (v, t) in (0..).map(Value).zip(&graph.tensors) {
+            if let Source::Constant(d) | Source::Weight(d) = &t.source {
+                constants.insert(v, d.len() as u64);
             }
         }
+        let read: HashSet<Value> = steps.iter().flat_map(|s| &s.inputs).flatten().copied().collect();
+        let bytes = read.iter().filter_map(|v| constants.get(v));
         let mut producers = HashMap::new();
         for (i, s) in steps.iter().enumerate() {
             producers.extend(s.outputs.iter().map(|o| (*o, i)));
         }
         let measure = Measure {
             nodes: steps.iter().filter(|s| s.kind == Kind::Node).count(),
-            constant_bytes: constants.values().fold(0, |n, b| n.saturating_add(*b)),
+            constant_bytes: bytes.fold(0, |n, b| n.saturating_add(*b)),
             peak_bytes: order::peak(graph),
         };
         let labels = (0..graph.tensors.len() as u32).map(|v| graph.label(Value(v))).collect();
