@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// No passes.
 #[derive(Default)]
-pub struct Passes;
+pub struct Passes {}
 
 impl Passes {
     /// Refuses.
