@@ -19,7 +19,9 @@ use std::path::Path;
 
 pub use self_test::{SelfTestCase, add_self_tests};
 pub use serinette_compiler::onnx::{AxisSize, Contents, EntryFile, ImportOptions, Tensor};
-pub use serinette_compiler::{CompileReport, Compiled, Packing, PlanReport, Profile};
+pub use serinette_compiler::{
+    CompileReport, Compiled, Observer, Packing, PlanReport, Profile, Stage, explain, graph,
+};
 
 /// How to compile a model file.
 #[derive(Clone, Debug)]
@@ -55,12 +57,25 @@ pub fn compile_file(path: impl AsRef<Path>, options: &CompileOptions) -> Result<
 /// # Errors
 /// As [`compile_file`], and names that mean different things in two files.
 pub fn compile_files(files: &[(&str, &Path)], options: &CompileOptions) -> Result<Compiled, Error> {
+    compile_files_observed(files, options, &mut |_| {})
+}
+
+/// As [`compile_files`], and shows the graph to `observer` before the first pass and after each: [`explain`] tells
+/// what each of them did.
+///
+/// # Errors
+/// As [`compile_files`].
+pub fn compile_files_observed(
+    files: &[(&str, &Path)],
+    options: &CompileOptions,
+    observer: Observer<'_>,
+) -> Result<Compiled, Error> {
     let read = |(name, path): &(&str, &Path)| {
         let file = std::fs::read(path).map_err(|source| Error::Io { path: path.to_path_buf(), source })?;
         // Tensors may have their data in files beside the model.
         Ok(EntryFile::new(*name, file).in_folder(path.parent().unwrap_or(Path::new(""))))
     };
-    compile_entries(&files.iter().map(read).collect::<Result<Vec<_>, Error>>()?, options)
+    entries(&files.iter().map(read).collect::<Result<Vec<_>, Error>>()?, options, observer)
 }
 
 /// Compiles an ONNX model that lies in memory to the bytes of a blob, with the entry `main`.
@@ -76,8 +91,12 @@ pub fn compile_onnx(file: Vec<u8>, options: &CompileOptions) -> Result<Compiled,
 /// # Errors
 /// Everything that the importer or the compiler refuses.
 pub fn compile_entries(files: &[EntryFile], options: &CompileOptions) -> Result<Compiled, Error> {
+    entries(files, options, &mut |_| {})
+}
+
+fn entries(files: &[EntryFile], options: &CompileOptions, observer: Observer<'_>) -> Result<Compiled, Error> {
     let graph = serinette_compiler::onnx::import_entries(files, &options.import)?;
     let (profiles, packing) = (options.profiles.clone(), options.packing.clone());
     let compile = serinette_compiler::CompileOptions { profiles, packing, ..Default::default() };
-    Ok(serinette_compiler::compile(graph, &compile)?)
+    Ok(serinette_compiler::compile_observed(graph, &compile, observer)?)
 }

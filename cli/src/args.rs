@@ -4,7 +4,7 @@ mod values;
 
 pub use values::*;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Compile machine-learning models to schedule blobs; verify, inspect, run, compare and time them.
@@ -33,6 +33,8 @@ pub enum Command {
     Devices(Devices),
     /// Run a model step by step on two devices and name the first step whose results differ
     Compare(Compare),
+    /// Show in what two models differ: sizes, inputs and outputs, steps, weights, memory
+    Diff(Diff),
 }
 
 /// `compile`.
@@ -40,9 +42,12 @@ pub enum Command {
 pub struct Compile {
     /// The model: an ONNX file
     pub model: PathBuf,
-    /// The blob to write
-    #[arg(short, long, value_name = "OUT")]
-    pub output: PathBuf,
+    /// The blob to write; may be left out with --explain
+    #[arg(short, long, value_name = "OUT", required_unless_present = "explain")]
+    pub output: Option<PathBuf>,
+    /// Show what each pass of the compiler did: a row for each, with 'full' every node, or all of it as JSON
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "rows")]
+    pub explain: Option<Explain>,
     /// Another model, which becomes an entry of this name beside 'main'; what has equal names is shared
     #[arg(long, value_name = "NAME=FILE.onnx")]
     pub entry: Vec<EntryOf>,
@@ -51,6 +56,17 @@ pub struct Compile {
     pub self_test: Vec<TestOf>,
     #[command(flatten)]
     pub compile: CompileArgs,
+}
+
+/// How passes are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Explain {
+    /// A row for each pass.
+    Rows,
+    /// Every node besides.
+    Full,
+    /// All of it for programs.
+    Json,
 }
 
 /// How to compile.
@@ -126,6 +142,9 @@ pub struct Run {
     /// Where to write outputs: NAME=FILE.npy one output, FILE.npz all of them
     #[arg(long, short, value_name = "[NAME=]FILE")]
     pub output: Vec<OutputTo>,
+    /// Also give what a tensor inside the model holds, by its name in the source model; or what a step gives, by step:NAME
+    #[arg(long, value_name = "[step:]NAME")]
+    pub tap: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -214,6 +233,23 @@ pub struct Compare {
     pub absolute: f32,
     #[command(flatten)]
     pub inputs: InputArgs,
+    #[command(flatten)]
+    pub compile: CompileArgs,
+}
+
+/// `diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// A blob, or an ONNX file, which is compiled in memory
+    pub first: PathBuf,
+    /// Another
+    pub second: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show all that differs rather than the first of each kind
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     #[command(flatten)]
     pub compile: CompileArgs,
 }

@@ -1,6 +1,7 @@
 //! Models in memory: blobs from files, ONNX files compiled on the way.
 
 use crate::args::{CompileArgs, EntryOf, extension};
+use crate::explain::Passes;
 use crate::failure::Failure;
 use serinette::Model;
 use serinette::core::schedule::record::MAGIC;
@@ -17,8 +18,24 @@ pub struct Loaded {
 
 /// Opens a blob, or compiles an ONNX file in memory.
 pub fn load(file: &Path, args: &CompileArgs) -> Result<Loaded, Failure> {
+    load_with(file, args, &mut |file, args| compile(file, &[], args))
+}
+
+/// As [`load`], and takes down what the passes do.
+pub fn load_explained(file: &Path, args: &CompileArgs, passes: &mut Passes) -> Result<Loaded, Failure> {
+    load_with(file, args, &mut |file, args| passes.compile(file, &[], args))
+}
+
+/// The bytes of a blob, and notes.
+type Compiled = (Vec<u8>, Vec<String>);
+
+fn load_with(
+    file: &Path,
+    args: &CompileArgs,
+    compile: &mut dyn FnMut(&Path, &CompileArgs) -> Result<Compiled, Failure>,
+) -> Result<Loaded, Failure> {
     if is_onnx(file)? {
-        let (bytes, notes) = compile(file, &[], args)?;
+        let (bytes, notes) = compile(file, args)?;
         let model =
             Model::from_bytes(bytes).map_err(|e| Failure::file(file, format!("compiled, but {e}")))?;
         return Ok(Loaded { model, notes });
@@ -60,7 +77,18 @@ pub fn compile(
     entries: &[EntryOf],
     args: &CompileArgs,
 ) -> Result<(Vec<u8>, Vec<String>), Failure> {
-    use serinette::compile::{CompileOptions, compile_files};
+    compile_observed(file, entries, args, &mut |_| {})
+}
+
+/// As [`compile`], and shows the graph before the first pass and after each.
+#[cfg(feature = "compiler")]
+pub fn compile_observed(
+    file: &Path,
+    entries: &[EntryOf],
+    args: &CompileArgs,
+    observer: serinette::compile::Observer<'_>,
+) -> Result<(Vec<u8>, Vec<String>), Failure> {
+    use serinette::compile::{CompileOptions, compile_files_observed};
     let options =
         CompileOptions { import: import(args)?, packing: packing(&args.pack)?, ..Default::default() };
     let options = match args.profile.as_slice() {
@@ -69,7 +97,7 @@ pub fn compile(
     };
     let mut files = vec![("main", file)];
     files.extend(entries.iter().map(|e| (e.name.as_str(), e.file.as_path())));
-    match compile_files(&files, &options) {
+    match compile_files_observed(&files, &options, observer) {
         Ok(c) => Ok((c.bytes, c.report.notes)),
         Err(e @ serinette::Error::Io { .. }) => Err(e.into()),
         Err(e) => Err(Failure::file(file, e)),

@@ -4,7 +4,10 @@ mod args;
 mod commands;
 mod compile;
 mod device;
+mod diff;
 mod entry;
+#[cfg_attr(not(feature = "compiler"), path = "explain/nothing.rs")]
+mod explain;
 mod facts;
 mod failure;
 mod files;
@@ -17,6 +20,7 @@ mod profile;
 mod self_test;
 mod sizes;
 mod steps;
+mod tap;
 mod tensor;
 mod units;
 
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Command::Bench(a) => commands::bench::run(a),
         Command::Devices(a) => commands::devices::run(a),
         Command::Compare(a) => commands::compare::run(a),
+        Command::Diff(a) => commands::diff::run(a),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -198,10 +198,10 @@ pub fn check_names(to: &[OutputTo], known: &[String]) -> Result<(), Failure> {
 }
 
 /// Writes outputs to files.
-pub fn write(outputs: &[Output], to: &[OutputTo]) -> Result<(), Failure> {
+pub fn write(outputs: &[&Output], to: &[OutputTo]) -> Result<(), Failure> {
     for o in to {
         let chosen: Vec<&Output> =
-            outputs.iter().filter(|x| o.name.as_ref().is_none_or(|n| *n == x.name)).collect();
+            outputs.iter().copied().filter(|x| o.name.as_ref().is_none_or(|n| *n == x.name)).collect();
         let problem = |e: String| Failure::file(&o.file, e);
         let bytes = match (extension(&o.file).as_str(), chosen.as_slice()) {
             ("npy", [one]) => npy::array(&one.tensor).map_err(problem)?,

@@ -114,7 +114,7 @@ impl<'a> AtBounds<'a> {
 }
 
 /// The op of a step, or which edge of a region it is.
-fn op_name(model: &Model, s: &Step) -> Result<String, Failure> {
+pub fn op_name(model: &Model, s: &Step) -> Result<String, Failure> {
     Ok(match s.kind {
         step_kind::OP => {
             let signature = model.program().signatures.get(s.link)?;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Folder, f32s, npy, say, serinette};
+use common::{Folder, say};
 
 #[test]
 fn devices() {
@@ -64,7 +64,7 @@ fn files_that_are_not_there_or_no_models() {
 #[cfg(feature = "compiler")]
 mod with_a_model {
     use super::*;
-    use common::model;
+    use common::{f32s, model, npy, serinette};
     use std::fs;
 
     fn blob(folder: &Folder) -> String {

@@ -72,6 +72,8 @@ pub struct GraphBuilder {
     next_scope: u32,
     names: HashSet<String>,
     symbol_names: HashSet<String>,
+    /// Values that were given a name of their own.
+    labelled: HashSet<Value>,
 }
 
 impl Default for GraphBuilder {
@@ -89,6 +91,7 @@ impl GraphBuilder {
             next_scope: 1,
             names: HashSet::new(),
             symbol_names: HashSet::new(),
+            labelled: HashSet::new(),
         }
     }
 
@@ -395,6 +398,16 @@ impl GraphBuilder {
         let kind = NodeKind::Op { op, attrs: attrs.to_vec() };
         self.push_node(Node { name: name.into(), kind, inputs: inputs.to_vec(), outputs: outputs.clone() })?;
         Ok(outputs)
+    }
+
+    /// Calls a value that is computed by a name of its own rather than by its node's. Its first such name stays.
+    pub(crate) fn label(&mut self, v: Value, name: &str) {
+        if let Some(t) = self.graph.tensors.get_mut(v.index())
+            && t.source == Source::Computed
+            && self.labelled.insert(v)
+        {
+            t.name = name.into();
+        }
     }
 
     /// [`op_with`](Self::op_with) for the common case: all inputs present, one output that follows from the

@@ -4,8 +4,8 @@ use crate::blob::{Blob, aligned};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::lower::lower;
-use crate::passes;
 use crate::passes::pack::Packing;
+use crate::passes::{self, Observer};
 use bytemuck::Zeroable;
 use serinette_core::op::{self, ScratchClass};
 use serinette_core::plan::{
@@ -115,12 +115,25 @@ pub struct Compiled {
 
 /// Compiles a graph: passes, records, plans, and a check of the result by the verifier. The same graph gives the
 /// same bytes.
-pub fn compile(mut graph: Graph, options: &CompileOptions) -> Result<Compiled, Error> {
+pub fn compile(graph: Graph, options: &CompileOptions) -> Result<Compiled, Error> {
+    compile_observed(graph, options, &mut |_| {})
+}
+
+/// As [`compile()`], and shows the graph to `observer` before the first pass and after each.
+///
+/// # Errors
+/// As [`compile()`].
+pub fn compile_observed(
+    mut graph: Graph,
+    options: &CompileOptions,
+    observer: Observer<'_>,
+) -> Result<Compiled, Error> {
     let small = options.profiles.iter().all(|p| p.options.profile == profile::MCU);
     let usual = if small { Packing::Never } else { Packing::Always };
-    passes::run(&mut graph, options.packing.as_ref().unwrap_or(&usual))?;
+    passes::run(&mut graph, options.packing.as_ref().unwrap_or(&usual), observer)?;
     let scratch = options.scratch.unwrap_or(if small { ScratchClass::Small } else { ScratchClass::Fast });
-    let mut blob = lower(&graph, scratch)?;
+    // Names of values that are computed are for people: they take memory that the smallest devices lack.
+    let mut blob = lower(&graph, scratch, !small)?;
     let mut plans = Vec::new();
     for p in &options.profiles {
         plans.push(add_plan(&mut blob, p)?);

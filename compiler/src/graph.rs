@@ -263,6 +263,15 @@ impl Graph {
         Ok(self.push(Tensor { name: String::new(), dtype, dims, source: Source::Constant(data), scope: 0 }))
     }
 
+    /// Values that hold something else from now on than what their names say.
+    pub(crate) fn forget_names(&mut self, values: &[Value]) {
+        for v in values {
+            if let Some(t) = self.tensors.get_mut(v.index()) {
+                t.name.clear();
+            }
+        }
+    }
+
     pub(crate) fn push(&mut self, t: Tensor) -> Value {
         self.tensors.push(t);
         Value(self.tensors.len() as u32 - 1)

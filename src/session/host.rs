@@ -1,6 +1,6 @@
 //! The host as an engine: the core executor over arenas of this process.
 
-use super::{Engine, Outcome, Run, RunStats, SessionOptions, StepTime, Tap};
+use super::{Engine, Outcome, Run, RunStats, SessionOptions, StepTime, Tap, shown};
 use crate::buffer::Buffer;
 use crate::cost::step_cost;
 use crate::error::Error;
@@ -140,16 +140,17 @@ impl Engine for HostEngine {
         Ok(Outcome { fault, stats: RunStats::default() })
     }
 
-    fn run_tapped(&mut self, mut run: Run<'_>, each: &mut dyn FnMut(Tap)) -> Result<Outcome, Error> {
+    fn run_tapped(
+        &mut self,
+        mut run: Run<'_>,
+        wanted: Option<&[u32]>,
+        each: &mut dyn FnMut(Tap),
+    ) -> Result<Outcome, Error> {
         self.copy_inputs(&run)?;
         let bindings = run.bindings;
         let program = *bindings.program();
         let fault = walk(&mut self.arenas, &self.kernels, &run, 1, &mut |at, arenas| {
-            let step = program.steps.get(at)?;
-            if step.kind != step_kind::OP {
-                return Ok(());
-            }
-            for v in program.step_outputs(step)?.filter(|v| *v != NONE) {
+            for v in shown(&program, program.steps.get(at)?, wanted)? {
                 // A window that follows a loop counter has no place of its own outside the loop.
                 if program.values.get(v)?.counter != NONE {
                     continue;

@@ -13,7 +13,7 @@ use crate::requirements::Requirements;
 use crate::tensor::TensorView;
 use serinette_core::op::{self, Cost};
 use serinette_core::schedule::bind::{bind, solve_symbols};
-use serinette_core::schedule::record::{Entry, entry_kind, role, step_kind, symbol_kind, view};
+use serinette_core::schedule::record::{Entry, Step, entry_kind, role, step_kind, symbol_kind, view};
 use serinette_core::schedule::{self, Bindings};
 use serinette_core::{DType, NONE, Shape};
 use std::time::Duration;
@@ -73,6 +73,35 @@ pub struct Tap {
     pub bytes: Vec<u8>,
 }
 
+/// What a step shows to who looks at values: its results, or those of `wanted` whose memory it has written. The end
+/// of a loop writes what the loop carries.
+pub(crate) fn shown(
+    program: &schedule::Program<'_>,
+    step: &Step,
+    wanted: Option<&[u32]>,
+) -> Result<Vec<u32>, Error> {
+    let mut written: Vec<u32> = match step.kind {
+        step_kind::OP => program.step_outputs(step)?.collect(),
+        step_kind::END if wanted.is_some() => {
+            let open = program.steps.get(step.link)?;
+            let carried = if open.kind == step_kind::LOOP { 2 } else { usize::MAX };
+            program.step_inputs(open)?.skip(carried).collect()
+        }
+        _ => Vec::new(),
+    };
+    written.retain(|v| *v != NONE);
+    let Some(wanted) = wanted else { return Ok(written) };
+    let root = |v: u32| program.values.get(v).map(|v| v.root);
+    let roots: Vec<u32> = written.iter().map(|v| root(*v)).collect::<Result<_, _>>()?;
+    let mut shown = Vec::new();
+    for v in wanted {
+        if roots.contains(&root(*v)?) {
+            shown.push(*v);
+        }
+    }
+    Ok(shown)
+}
+
 /// How long a step took.
 #[derive(Clone, Copy, Debug)]
 pub struct StepTime {
@@ -87,7 +116,8 @@ pub struct StepTime {
 /// What is looked at during a run.
 pub(crate) enum Watch<'a> {
     Nothing,
-    Values(&'a mut dyn FnMut(Tap)),
+    /// Every value that a step writes, or these.
+    Values(Option<&'a [u32]>, &'a mut dyn FnMut(Tap)),
     Times(&'a mut dyn FnMut(StepTime)),
 }
 
@@ -120,8 +150,14 @@ pub(crate) struct Outcome {
 /// A device as a session sees it.
 pub(crate) trait Engine: Send {
     fn run(&mut self, run: Run<'_>) -> Result<Outcome, Error>;
-    /// Runs an entry step by step and shows every value after the step that wrote it.
-    fn run_tapped(&mut self, run: Run<'_>, each: &mut dyn FnMut(Tap)) -> Result<Outcome, Error>;
+    /// Runs an entry step by step and shows every value after the step that wrote it; of `wanted` values each time that their
+    /// memory was written, and those that a loop carries also when it ends.
+    fn run_tapped(
+        &mut self,
+        run: Run<'_>,
+        wanted: Option<&[u32]>,
+        each: &mut dyn FnMut(Tap),
+    ) -> Result<Outcome, Error>;
     /// Runs an entry step by step and gives the time of each.
     fn run_timed(&mut self, _run: Run<'_>, _each: &mut dyn FnMut(StepTime)) -> Result<Outcome, Error> {
         Err(Error::HostOnly { what: "times of single steps" })
@@ -315,9 +351,35 @@ impl Session {
         inputs: &[(&str, TensorView<'_>)],
         each: &mut dyn FnMut(Tap),
     ) -> Result<Outputs<'_>, Error> {
+        self.tapped(entry, inputs, None, each)
+    }
+
+    /// As [`run_tapped`](Self::run_tapped), of certain values: each time that a step has written their memory, views and
+    /// parts included, and what a loop carries when the loop has ended. So what is shown last is what they hold in the
+    /// end. A value in an arm that is not taken is not shown, nor is a window that follows a loop counter on the host.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_watching(
+        &mut self,
+        entry: &str,
+        inputs: &[(&str, TensorView<'_>)],
+        values: &[u32],
+        each: &mut dyn FnMut(Tap),
+    ) -> Result<Outputs<'_>, Error> {
+        self.tapped(entry, inputs, Some(values), each)
+    }
+
+    fn tapped(
+        &mut self,
+        entry: &str,
+        inputs: &[(&str, TensorView<'_>)],
+        wanted: Option<&[u32]>,
+        each: &mut dyn FnMut(Tap),
+    ) -> Result<Outputs<'_>, Error> {
         self.prepared = self.prepare.is_none();
-        let id = self.start(entry, inputs, Watch::Values(each))?;
-        let outcome = self.run_entry(id, inputs, Watch::Values(each))?;
+        let id = self.start(entry, inputs, Watch::Values(wanted, each))?;
+        let outcome = self.run_entry(id, inputs, Watch::Values(wanted, each))?;
         self.finish(id, outcome)
     }
 
@@ -534,7 +596,7 @@ impl Session {
         };
         let result = match watch {
             Watch::Nothing => self.engine.run(run),
-            Watch::Values(each) => self.engine.run_tapped(run, each),
+            Watch::Values(wanted, each) => self.engine.run_tapped(run, wanted, each),
             Watch::Times(each) => self.engine.run_timed(run, each),
         };
         let writes = self.writes.get(id as usize).copied().unwrap_or_default();

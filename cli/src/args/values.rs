@@ -300,6 +300,15 @@ fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     (best.0 <= 2.max(word.len() / 3)).then_some(best.1)
 }
 
+/// The names that are most like a word, the likest first: those it is a part of, then by edit distance.
+pub fn likest<'a>(word: &str, names: impl Iterator<Item = &'a str>, most: usize) -> Vec<&'a str> {
+    let mut all: Vec<(bool, usize, &str)> =
+        names.map(|n| (!n.contains(word), distance(word, n), n)).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().take(most).map(|(_, _, n)| n).collect()
+}
+
 /// Levenshtein's edit distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -418,5 +427,8 @@ mod tests {
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("abc", "abc"), 0);
         assert_eq!(nearest("zzzzzz", &DEVICES), None);
+        let names = ["/b/Conv_output_0", "/a/Conv", "/a/Relu", "/a/Conv"];
+        assert_eq!(likest("/a/Conw", names.into_iter(), 2), ["/a/Conv", "/a/Relu"]);
+        assert_eq!(likest("b/Conv", names.into_iter(), 1), ["/b/Conv_output_0"]);
     }
 }

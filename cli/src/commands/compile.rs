@@ -1,7 +1,8 @@
 //! `serinette compile`.
 
-use super::tell;
-use crate::args::Compile;
+use super::{print_json, tell};
+use crate::args::{Compile, Explain};
+use crate::explain::Passes;
 use crate::failure::Failure;
 use crate::{compile, facts, files, self_test, units};
 use serinette::{Model, Requirements};
@@ -17,14 +18,28 @@ pub fn run(args: &Compile) -> Result<(), Failure> {
             return Err(Failure::file(file, "expected an ONNX model, a file whose name ends in .onnx"));
         }
     }
-    let (bytes, notes) = compile::compile(&args.model, &args.entry, &args.compile)?;
+    let mut passes = Passes::default();
+    let (bytes, notes) = match args.explain {
+        Some(_) => passes.compile(&args.model, &args.entry, &args.compile)?,
+        None => compile::compile(&args.model, &args.entry, &args.compile)?,
+    };
     tell(&notes);
     // What is written has been opened once: verified, with a plan.
     let model = self_test::add(Model::from_bytes(bytes)?, &args.self_test)?;
     let (f, needs) = facts::of(&model)?;
-    files::write_bytes(&args.output, model.bytes())?;
+    let mut name = "not written".to_string();
+    if let Some(output) = &args.output {
+        files::write_bytes(output, model.bytes())?;
+        name = output.display().to_string();
+    }
+    if args.explain == Some(Explain::Json) {
+        return print_json(&passes.json(&f));
+    }
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}: {}", args.output.display(), units::bytes(f.file_bytes))?;
+    if let Some(how) = args.explain {
+        passes.print(&mut out, how == Explain::Full)?;
+    }
+    writeln!(out, "{name}: {}", units::bytes(f.file_bytes))?;
     print_needs(&mut out, &f, &needs)
 }
 

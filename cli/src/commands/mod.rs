@@ -4,6 +4,7 @@ pub mod bench;
 pub mod compare;
 pub mod compile;
 pub mod devices;
+pub mod diff;
 pub mod inspect;
 pub mod run;
 pub mod verify;

@@ -4,10 +4,12 @@ use super::compare::describe;
 use super::{print_json, tell};
 use crate::args::Run;
 use crate::entry::Callable;
+use crate::explain::Passes;
 use crate::failure::Failure;
 use crate::hint::{self, Hint};
 use crate::input::{self, Inputs};
 use crate::output::{self, Output};
+use crate::tap::Taps;
 use crate::{compile, device, entry, units};
 use serde_json::{Value, json};
 use serinette::compare::{Tolerance, first_difference};
@@ -23,16 +25,24 @@ struct Done {
     first: Duration,
     again: Duration,
     outputs: Vec<Output>,
+    /// What was tapped.
+    taps: Vec<Output>,
 }
 
 /// Runs a model on one device or on all.
 pub fn run(args: &Run) -> Result<(), Failure> {
-    let loaded = compile::load(&args.file, &args.compile)?;
+    let mut passes = Passes::default();
+    let loaded = match args.tap.is_empty() {
+        true => compile::load(&args.file, &args.compile)?,
+        false => compile::load_explained(&args.file, &args.compile, &mut passes)?,
+    };
     tell(&loaded.notes);
     let model = &loaded.model;
     let callable = entry::pick(model, args.inputs.entry.as_deref())?;
     let ports = entry::outputs(model, callable.record)?;
-    output::check_names(&args.output, &ports.iter().map(|p| p.name.clone()).collect::<Vec<_>>())?;
+    let taps = Taps::find(model, &callable, &args.tap, &passes)?;
+    let names: Vec<String> = ports.iter().map(|p| p.name.clone()).chain(taps.names()).collect();
+    output::check_names(&args.output, &names)?;
     let hints: Result<Vec<Option<Hint>>, String> = ports.iter().map(|p| hint::of(model, p.value)).collect();
     let hints = hints.map_err(Failure::new)?;
     let inputs = input::load(model, &callable, &args.inputs, None)?;
@@ -42,7 +52,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     let all = args.device == crate::args::DeviceName::All;
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     for id in &ids {
-        match one(model, &callable, &inputs, id) {
+        match one(model, &callable, &inputs, &taps, id) {
             Ok(done) => {
                 if !args.json {
                     print(&done, &hints)?;
@@ -55,7 +65,10 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     if let Some(last) = runs.last() {
         // The host is last, so its outputs are those that are written when all devices run.
-        output::write(&last.outputs, &args.output)?;
+        // An output that is tapped is written once.
+        let inside = last.taps.iter().filter(|t| ports.iter().all(|p| p.name != t.name));
+        let all: Vec<&Output> = last.outputs.iter().chain(inside).collect();
+        output::write(&all, &args.output)?;
     }
     let differences = if all { differences(model, &callable, &inputs, &runs)? } else { Vec::new() };
     if args.json {
@@ -77,7 +90,13 @@ pub fn run(args: &Run) -> Result<(), Failure> {
 }
 
 /// Runs twice on a device: the first run includes opening a session, the second shows what further runs take.
-fn one(model: &Model, callable: &Callable<'_>, inputs: &Inputs, id: &str) -> Result<Done, Failure> {
+fn one(
+    model: &Model,
+    callable: &Callable<'_>,
+    inputs: &Inputs,
+    taps: &Taps,
+    id: &str,
+) -> Result<Done, Failure> {
     let opened = device::open(id)?;
     let views = inputs.views();
     let start = Instant::now();
@@ -91,7 +110,8 @@ fn one(model: &Model, callable: &Callable<'_>, inputs: &Inputs, id: &str) -> Res
     let start = Instant::now();
     session.run(callable.name, &views)?;
     let again = start.elapsed();
-    Ok(Done { id: opened.id, device_name: opened.device.name(), stats, first, again, outputs })
+    let taps = taps.take(&mut session, callable.name, &views, &outputs)?;
+    Ok(Done { id: opened.id, device_name: opened.device.name(), stats, first, again, outputs, taps })
 }
 
 fn open(model: &Model, device: &serinette::Device, inputs: &Inputs) -> Result<Session, Failure> {
@@ -133,6 +153,10 @@ fn print(done: &Done, hints: &[Option<Hint>]) -> Result<(), Failure> {
     for (o, h) in done.outputs.iter().zip(hints) {
         output::print(&mut out, o, h.as_ref())?;
     }
+    for t in &done.taps {
+        write!(out, "  tap")?;
+        output::print(&mut out, t, None)?;
+    }
     write!(out, "  first {:.3} ms, then {:.3} ms a run", units::ms(done.first), units::ms(done.again))?;
     if done.stats.host_steps > 0 {
         let bytes = units::bytes(done.stats.host_bytes_copied);
@@ -145,7 +169,8 @@ fn print(done: &Done, hints: &[Option<Hint>]) -> Result<(), Failure> {
 fn to_json(done: &Done, hints: &[Option<Hint>], values: usize) -> Value {
     let outputs = done.outputs.iter().zip(hints);
     let outputs: Vec<Value> = outputs.map(|(o, h)| output::to_json(o, h.as_ref(), values)).collect();
-    json!({
+    let taps: Vec<Value> = done.taps.iter().map(|t| output::to_json(t, None, values)).collect();
+    let mut all = json!({
         "device": done.id,
         "device_name": done.device_name,
         "host_steps": done.stats.host_steps,
@@ -153,5 +178,9 @@ fn to_json(done: &Done, hints: &[Option<Hint>], values: usize) -> Value {
         "first_ms": units::ms(done.first),
         "run_ms": units::ms(done.again),
         "outputs": outputs,
-    })
+    });
+    if !taps.is_empty() {
+        all["taps"] = taps.into();
+    }
+    all
 }

@@ -15,9 +15,10 @@ use serinette_core::DType;
 use serinette_core::op::{OpDescriptor, ScratchClass};
 use serinette_core::shape::Dim;
 
-/// Writes a program without plans. `scratch` is the class that steps ask for.
-pub fn lower(graph: &Graph, scratch: ScratchClass) -> Result<Blob, Error> {
-    let mut program = steps::flatten(graph)?;
+/// Writes a program without plans. `scratch` is the class that steps ask for; `names` says whether values that are
+/// computed keep their names.
+pub fn lower(graph: &Graph, scratch: ScratchClass, names: bool) -> Result<Blob, Error> {
+    let mut program = steps::flatten(graph, names)?;
     in_place::mark(&mut program);
     encode::encode(graph, &program, scratch)
 }

@@ -14,14 +14,14 @@ use serinette_core::schedule::record::{role, step_kind, value_flag};
 use serinette_core::shape::{Dim, DimAlgebra};
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn flatten(graph: &Graph) -> Result<Program, Error> {
+pub(super) fn flatten(graph: &Graph, names: bool) -> Result<Program, Error> {
     let mut dims = graph.dims.clone();
     let mut views = Views::default();
     for e in &graph.entries {
         views.collect(graph, &mut dims, &e.block)?;
     }
-    let mut l =
-        Lowering { graph, program: Program::default(), ids: HashMap::new(), alias: HashMap::new(), views };
+    let (program, ids, alias) = (Program::default(), HashMap::new(), HashMap::new());
+    let mut l = Lowering { graph, names, program, ids, alias, views };
     l.globals();
     for e in &graph.entries {
         let inputs: Vec<u32> = e.inputs.iter().map(|v| l.id(*v)).collect();
@@ -112,6 +112,8 @@ impl Views {
 
 struct Lowering<'g> {
     graph: &'g Graph,
+    /// Whether values that are computed keep their names.
+    names: bool,
     program: Program,
     ids: HashMap<Value, u32>,
     /// Values that are stored as another one.
@@ -183,6 +185,7 @@ impl Lowering<'_> {
             (low.role, low.name) = (role, t.name.clone());
         };
         match &t.source {
+            Source::Computed if self.names => low.name.clone_from(&t.name),
             Source::Computed => {}
             Source::Input { keep } => {
                 named(&mut low, role::INPUT);
@@ -228,6 +231,17 @@ impl Lowering<'_> {
             data: None,
         });
         self.program.values.len() as u32 - 1
+    }
+
+    /// Gives the name of a value that is computed to what stands for it.
+    fn call(&mut self, id: u32, v: Value) {
+        let name = &self.graph.tensor(v).name;
+        if let Some(low) = self.program.values.get_mut(id as usize)
+            && self.names
+            && !name.is_empty()
+        {
+            low.name.clone_from(name);
+        }
     }
 
     fn push(&mut self, kind: u8, name: &str, op: Option<&'static OpDescriptor>) -> &mut LowStep {
@@ -404,6 +418,10 @@ impl Lowering<'_> {
             self.alias.insert(*o, *a);
         }
         let after: Vec<u32> = before.iter().map(|id| self.extra(*id)).collect();
+        for ((o, id), (r, out)) in node.outputs.iter().zip(&before).zip(body.results.iter().zip(&after)) {
+            self.call(*id, *o);
+            self.call(*out, *r);
+        }
         let mut inputs = vec![condition.and_then(|c| before.get(c).copied())];
         inputs.push(node.inputs.first().copied().flatten().map(|v| self.id(v)));
         inputs.extend(before.iter().map(|b| Some(*b)));

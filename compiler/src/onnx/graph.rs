@@ -225,6 +225,9 @@ impl<'m> Importer<'m> {
             };
             for (i, name) in proto.output.iter().enumerate().filter(|(_, n)| !n.is_empty()) {
                 let item = items.get(i).copied().unwrap_or(Item::Poisoned);
+                if let Item::Value { value, .. } = item {
+                    self.b.label(value, name);
+                }
                 self.define(&node.name, name, item)?;
             }
             self.check_declared(graph, proto.output.iter());

@@ -31,6 +31,7 @@ fn fold(graph: &mut Graph, block: &mut Block, uses: &[u32]) -> Result<(), Error>
         match found.reshape {
             // The convolution stays in front of its reshape, which gives the result now.
             Some((at, reshape)) => {
+                graph.forget_names(&conv.outputs);
                 nodes.set(found.from, conv);
                 nodes.remove(at);
                 nodes.set(i, reshape);

@@ -18,7 +18,7 @@ pub fn run(graph: &mut Graph) -> Result<(), Error> {
     })
 }
 
-fn fuse(graph: &Graph, block: &mut Block, uses: &[u32]) {
+fn fuse(graph: &mut Graph, block: &mut Block, uses: &[u32]) {
     let mut nodes = Nodes::take(block);
     for i in 0..nodes.len() {
         let Some(node) = nodes.get(i) else { continue };
@@ -27,6 +27,7 @@ fn fuse(graph: &Graph, block: &mut Block, uses: &[u32]) {
             if let Some((conv, relu)) = before_reshape(graph, &nodes, node, uses) {
                 // The convolution stays where it is; the reshape behind it gives the result.
                 let (at, conv) = conv;
+                graph.forget_names(&conv.outputs);
                 nodes.set(at, conv);
                 nodes.set(i, relu);
                 continue;

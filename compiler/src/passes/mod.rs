@@ -33,26 +33,51 @@ use crate::graph::{Block, Graph, Node, NodeKind, Value};
 use pack::Packing;
 use std::collections::HashMap;
 
+/// The graph at a point between passes.
+#[derive(Clone, Copy)]
+pub struct Stage<'g> {
+    /// The pass that has just run, or `import` before the first.
+    pub pass: &'static str,
+    /// The graph as it is now.
+    pub graph: &'g Graph,
+}
+
+/// Who is shown the graph before the first pass and after each. [`crate::explain::Explanation`] tells what changed.
+pub type Observer<'o> = &'o mut dyn FnMut(Stage<'_>);
+
 /// All passes in their order.
-pub fn run(graph: &mut Graph, packing: &Packing) -> Result<(), Error> {
+pub fn run(graph: &mut Graph, packing: &Packing, observer: Observer<'_>) -> Result<(), Error> {
     packing.check(graph)?;
-    regions::run(graph)?;
+    observer(Stage { pass: "import", graph });
+    let mut pass = |pass, graph: &mut Graph, run: &dyn Fn(&mut Graph) -> Result<(), Error>| {
+        run(graph)?;
+        observer(Stage { pass, graph });
+        Ok::<(), Error>(())
+    };
+    pass("regions", graph, &regions::run)?;
     // What is known must be there as such for the passes that look for constants.
-    fold::run(graph, packing)?;
-    simplify::run(graph)?;
-    spell::run(graph)?;
-    normalise::run(graph)?;
-    affine::run(graph)?;
-    fuse::run(graph)?;
-    qdq::run(graph)?;
-    fold::run(graph, packing)?;
+    pass("fold", graph, &|g| fold::run(g, packing))?;
+    pass("simplify", graph, &simplify::run)?;
+    pass("spell", graph, &spell::run)?;
+    pass("normalise", graph, &normalise::run)?;
+    pass("affine", graph, &affine::run)?;
+    pass("fuse", graph, &fuse::run)?;
+    pass("qdq", graph, &qdq::run)?;
+    pass("fold", graph, &|g| fold::run(g, packing))?;
     // Folding makes conditions known.
-    regions::run(graph)?;
-    clean::run(graph);
-    pack::run(graph, packing);
-    views::run(graph)?;
-    order::run(graph);
-    Ok(())
+    pass("regions", graph, &regions::run)?;
+    pass("clean", graph, &infallible(clean::run))?;
+    pass("pack", graph, &infallible(|g| pack::run(g, packing)))?;
+    pass("views", graph, &views::run)?;
+    pass("order", graph, &infallible(order::run))
+}
+
+/// A pass that cannot fail, as one that can.
+fn infallible(pass: impl Fn(&mut Graph)) -> impl Fn(&mut Graph) -> Result<(), Error> {
+    move |graph| {
+        pass(graph);
+        Ok(())
+    }
 }
 
 /// Calls `f` for every block, inner ones first. The block is taken out of the graph meanwhile. `f` is told whether

@@ -3,7 +3,7 @@
 //! In each block a greedy order is made: of the nodes that can run, the one that leaves the fewest bytes live. It is
 //! kept only if its peak is lower than that of the order as built.
 
-use crate::graph::{Block, Graph, Node, NodeKind, Source, Value, each_use};
+use crate::graph::{Block, Entry, Graph, Node, NodeKind, Source, Value, each_use};
 use std::collections::{HashMap, HashSet};
 
 /// Blocks with more nodes keep their order: the greedy search takes time with the square of the nodes.
@@ -18,6 +18,22 @@ pub fn run(graph: &mut Graph) {
         order(graph, &mut block, &kept);
         graph.entries[i].block = block;
     }
+}
+
+/// The largest sum of bytes that are live at once in a block of any entry, sizes at their bounds: what this pass makes low.
+/// What an op takes besides its operands does not count.
+pub fn peak(graph: &Graph) -> u64 {
+    fn of(graph: &Graph, block: &Block, kept: &HashSet<Value>) -> u64 {
+        let inner = block.nodes.iter().flat_map(|n| n.blocks());
+        let inner = inner.map(|b| of(graph, b, &b.results.iter().copied().collect()));
+        let order: Vec<usize> = (0..block.nodes.len()).collect();
+        inner.max().unwrap_or(0).max(Model::new(graph, block, kept).peak(&order))
+    }
+    let entry = |e: &Entry| {
+        let kept = e.updates.iter().map(|(_, new)| *new).chain(e.block.results.iter().copied()).collect();
+        of(graph, &e.block, &kept)
+    };
+    graph.entries.iter().map(entry).max().unwrap_or(0)
 }
 
 fn order(graph: &Graph, block: &mut Block, kept: &HashSet<Value>) {

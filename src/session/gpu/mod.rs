@@ -13,6 +13,7 @@ use super::{Engine, Outcome, Run, SessionOptions, Tap};
 use crate::error::Error;
 use crate::model::Model;
 use layout::Layout;
+use record::Taps;
 use run::Recorded;
 use serinette_core::schedule::Kernel;
 use serinette_dispatch::{Shell, Usage};
@@ -55,13 +56,12 @@ impl<S: Shell + 'static> GpuEngine<S> {
         let same = |(e, s, _): &(u32, Vec<u64>, Recorded<S>)| *e == run.entry && s == run.symbols;
         match self.recorded.iter().position(same) {
             Some(i) => Ok(self.recorded.remove(i).2),
-            None => self.make(run, false),
+            None => self.make(run, Taps::None),
         }
     }
 
-    fn make(&self, run: &Run<'_>, tapped: bool) -> Result<Recorded<S>, Error> {
-        let plan =
-            record::Recorder::new(&run.bindings, &self.layout, &self.shell, tapped).entry(run.entry)?;
+    fn make(&self, run: &Run<'_>, taps: Taps<'_>) -> Result<Recorded<S>, Error> {
+        let plan = record::Recorder::new(&run.bindings, &self.layout, &self.shell, taps).entry(run.entry)?;
         Recorded::new(&self.shell, &self.arena, self.weights.as_deref(), plan)
     }
 
@@ -87,8 +87,14 @@ impl<S: Shell + 'static> Engine for GpuEngine<S> {
         result
     }
 
-    fn run_tapped(&mut self, mut run: Run<'_>, each: &mut dyn FnMut(Tap)) -> Result<Outcome, Error> {
-        self.make(&run, true)?.run(&self.shell, &self.kernels, &mut run, each)
+    fn run_tapped(
+        &mut self,
+        mut run: Run<'_>,
+        wanted: Option<&[u32]>,
+        each: &mut dyn FnMut(Tap),
+    ) -> Result<Outcome, Error> {
+        let taps = wanted.map_or(Taps::All, Taps::Of);
+        self.make(&run, taps)?.run(&self.shell, &self.kernels, &mut run, each)
     }
 
     fn write(&mut self, arena: u32, offset: usize, bytes: &[u8]) -> Result<(), Error> {

@@ -7,6 +7,7 @@
 
 mod regions;
 
+use super::super::shown;
 use super::control::{Control, GateId};
 use super::layout::{Layout, Range, operand};
 use crate::error::Error;
@@ -120,11 +121,22 @@ pub(super) struct EntryPlan {
     pub constants: Vec<(usize, u32, usize)>,
 }
 
+/// Which values a recording shows.
+#[derive(Clone, Copy)]
+pub(super) enum Taps<'a> {
+    /// None.
+    None,
+    /// What steps give.
+    All,
+    /// These, whenever their memory is written.
+    Of(&'a [u32]),
+}
+
 pub(super) struct Recorder<'a, S: Shell> {
     bindings: &'a Bindings<'a>,
     layout: &'a Layout,
     shell: &'a S,
-    tapped: bool,
+    taps: Taps<'a>,
     wave_starts: Vec<bool>,
     counters: Vec<(u32, u64)>,
     items: Vec<Item>,
@@ -142,7 +154,7 @@ enum Lowered {
 }
 
 impl<'a, S: Shell> Recorder<'a, S> {
-    pub(super) fn new(bindings: &'a Bindings<'a>, layout: &'a Layout, shell: &'a S, tapped: bool) -> Self {
+    pub(super) fn new(bindings: &'a Bindings<'a>, layout: &'a Layout, shell: &'a S, taps: Taps<'a>) -> Self {
         let program = bindings.program();
         let plan = bindings.plan();
         let mut wave_starts = vec![false; program.steps.len()];
@@ -157,7 +169,7 @@ impl<'a, S: Shell> Recorder<'a, S> {
             bindings,
             layout,
             shell,
-            tapped,
+            taps,
             wave_starts,
             counters: Vec::new(),
             items: Vec::new(),
@@ -274,7 +286,13 @@ impl<'a, S: Shell> Recorder<'a, S> {
                     step + 1
                 }
                 step_kind::IF => self.conditional(step, s, gate)?,
-                step_kind::LOOP => self.counted(step, s, gate)?,
+                step_kind::LOOP => {
+                    let next = self.counted(step, s, gate)?;
+                    if let Taps::Of(_) = self.taps {
+                        self.tap(s.link, program.steps.get(s.link)?)?;
+                    }
+                    next
+                }
                 code => {
                     let (expected, found) = (u64::from(step_kind::LOOP), u64::from(code));
                     return Err(schedule::Error::at(
@@ -358,7 +376,7 @@ impl<'a, S: Shell> Recorder<'a, S> {
             }
             Lowered::NoKernel => self.on_host(step, s)?,
         }
-        if self.tapped { self.tap(step, s) } else { Ok(()) }
+        if self.tapped() { self.tap(step, s) } else { Ok(()) }
     }
 
     fn dispatch(&mut self, d: Dispatch, arena: Window, weights: Window, gate: Option<GateId>) {
@@ -373,9 +391,23 @@ impl<'a, S: Shell> Recorder<'a, S> {
         self.segment.commands.push(Command::Dispatch { dispatch: d, arena, weights, indirect: None });
     }
 
-    /// Shows the results of a step.
+    fn tapped(&self) -> bool {
+        !matches!(self.taps, Taps::None)
+    }
+
+    /// Shows what a step has written.
     fn tap(&mut self, step: u32, s: &Step) -> Result<(), Error> {
-        for value in self.bindings.program().step_outputs(s)? {
+        let wanted = if let Taps::Of(wanted) = self.taps { Some(wanted) } else { None };
+        let values = shown(self.bindings.program(), s, wanted)?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        for value in values {
+            // Outside its loop, a window that follows the counter has no place.
+            let counter = self.bindings.program().values.get(value)?.counter;
+            if counter != NONE && !self.counters.iter().any(|(c, _)| *c == counter) {
+                continue;
+            }
             let v = self.bindings.value(value, &self.counters)?;
             let range = self.layout.range(&v)?;
             self.barrier();

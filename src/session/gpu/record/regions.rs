@@ -102,7 +102,7 @@ impl<S: Shell> Recorder<'_, S> {
         let second = (middle + 1).min(end);
         let count = self.dispatches(step + 1, end)?;
         let on_device = count.is_some_and(|n| n <= MAX_GATED) && self.gates + 2 <= MAX_GATES;
-        if on_device && !self.tapped && !self.known(condition)? {
+        if on_device && !self.tapped() && !self.known(condition)? {
             let window = self.gate_window(&[condition])?;
             let at = self.offset(condition, &window)?;
             let then = self.control.add(Some(at), false, None, gate);
@@ -181,7 +181,7 @@ impl<S: Shell> Recorder<'_, S> {
         let fits = dispatches.is_some_and(|n| n <= limit);
         let gates = if fixed { 0 } else { most };
         if fits
-            && (fixed || !self.tapped)
+            && (fixed || !self.tapped())
             && self.gates.saturating_add(gates) <= MAX_GATES
             && (fixed || trips == NONE || (!self.known(trips)? && self.outlasts(step, s, trips)?))
         {
