@@ -1,6 +1,6 @@
 //! Functions of one tensor in f32.
 
-use super::elementary::{erf, exp, sigmoid, tanh};
+use super::elementary::{erf, exp, fma, sigmoid, tanh};
 use super::isa::{Isa, isa};
 use super::parallel::{Shared, chunks};
 use crate::expect;
@@ -130,7 +130,7 @@ functions! {
         x * sigmoid::<FMA>(1.595_769 * (x + 0.044715 * x * x * x))
     };
     /// `HardSwish` in f32.
-    hard_swish = HardSwish, none, |x, p, FMA| x * clamp(x / 6.0 + 0.5, 0.0, 1.0);
+    hard_swish = HardSwish, none, |x, p, FMA| x * clamp(fma::<FMA>(x, 1.0 / 6.0, 0.5), 0.0, 1.0);
     /// `Swish` in f32.
     swish = Swish, two, |x, p, FMA| x * sigmoid::<FMA>(p.alpha * x);
     /// `LeakyRelu` in f32.
